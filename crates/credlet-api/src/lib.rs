@@ -1,0 +1,5 @@
+//! What crosses a process boundary.
+
+mod secret;
+
+pub use secret::Secret;
