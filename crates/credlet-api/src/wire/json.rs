@@ -1,0 +1,84 @@
+//! JSON as Go's `encoding/json` writes it, to the byte.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::Formatter;
+use serde_json::value::RawValue;
+
+/// Compact JSON without a final newline, with `<`, `>`, `&`, U+2028 and U+2029 escaped as Go does by default.
+pub(crate) fn to_string(value: &impl Serialize) -> String {
+    let mut bytes = Vec::new();
+    // Our own wire structs have string keys and nothing that can fail; a `Vec` takes every byte.
+    let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Go));
+    debug_assert!(written.is_ok(), "a wire type that cannot be written");
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Any JSON text, kept as it was written apart from white space and Go's escapes: key order, number form and string
+/// escapes stay. This is what becomes of an extension's raw JSON on its way through Go.
+pub(crate) fn compact(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
+    let raw: &RawValue = serde_json::from_str(text)?;
+    let mut compacted = String::with_capacity(text.len());
+    let mut in_string = false;
+    let mut escaped = false;
+    for c in raw.get().chars() {
+        match c {
+            ' ' | '\t' | '\r' | '\n' if !in_string => continue,
+            '"' if !escaped => in_string = !in_string,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+        match go_escape(c) {
+            Some(escape) => compacted.push_str(escape),
+            None => compacted.push(c),
+        }
+    }
+    RawValue::from_string(compacted)
+}
+
+fn go_escape(c: char) -> Option<&'static str> {
+    match c {
+        '<' => Some("\\u003c"),
+        '>' => Some("\\u003e"),
+        '&' => Some("\\u0026"),
+        '\u{2028}' => Some("\\u2028"),
+        '\u{2029}' => Some("\\u2029"),
+        _ => None,
+    }
+}
+
+struct Go;
+
+impl Formatter for Go {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut plain_from = 0;
+        for (at, c) in fragment.char_indices() {
+            if let Some(escape) = go_escape(c) {
+                writer.write_all(&fragment.as_bytes()[plain_from..at])?;
+                writer.write_all(escape.as_bytes())?;
+                plain_from = at + c.len_utf8();
+            }
+        }
+        writer.write_all(&fragment.as_bytes()[plain_from..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_escaped_as_go_escapes_them() {
+        let text = "<a>&\"\\\u{2028}\u{2029}\u{8}\u{c}\n\r\t\u{1}\u{7f}é";
+        assert_eq!(to_string(&text), "\"\\u003ca\\u003e\\u0026\\\"\\\\\\u2028\\u2029\\b\\f\\n\\r\\t\\u0001\u{7f}é\"");
+    }
+
+    #[test]
+    fn compacting_keeps_everything_but_white_space() {
+        let raw = compact(" { \"b\" : [ 1.0 , 1e5 ,\n 12345678901234567890123 ] , \"a\" : \"x \\\" <&> \\u0041\" } ")
+            .unwrap();
+        assert_eq!(raw.get(), r#"{"b":[1.0,1e5,12345678901234567890123],"a":"x \" \u003c\u0026\u003e \u0041"}"#);
+        assert!(compact("{").is_err());
+    }
+}

@@ -1,0 +1,6 @@
+//! Reading and writing foreign documents to the byte, without ever quoting what is in them.
+
+pub(crate) mod document;
+pub(crate) mod duration;
+pub(crate) mod json;
+pub(crate) mod timestamp;
