@@ -16,7 +16,8 @@ pub struct Preference {
 }
 
 impl Preference {
-    /// Reads a kuberc file. The first document that is a `Preference` stands, as with kubectl.
+    /// Reads a kuberc file. Of several documents the first `Preference` in a known version stands, as with kubectl: so
+    /// a file can serve newer and older programs.
     ///
     /// Where kubectl warns and goes on without any policy, this is an error: a file that cannot be read, a key that
     /// stands twice, a policy in a version that has none, and an unknown field that looks like a misspelt policy.
@@ -27,18 +28,18 @@ impl Preference {
         let text = std::str::from_utf8(text)
             .map_err(|error| KubercError::Unreadable(Fault::NotText { byte: error.valid_up_to() }))?;
         let mut rest = text;
-        let mut first_error = None;
+        let mut passed_over = None;
         while !rest.is_empty() {
             let document = document::first_document(rest);
             rest = rest[document.len()..].strip_prefix("...").unwrap_or(&rest[document.len()..]);
             match Self::decode_document(document) {
-                Ok(preference) => return Ok(preference),
                 Err(KubercError::Unreadable(Fault::Empty)) => {}
-                Err(error) => first_error = first_error.or(Some(error)),
+                Err(error @ (KubercError::Kind | KubercError::Version)) => passed_over = passed_over.or(Some(error)),
+                decoded => return decoded,
             }
         }
         // A file without a document, or with comments only, is a file without preferences.
-        first_error.map_or_else(|| Ok(Self::default()), Err)
+        passed_over.map_or_else(|| Ok(Self::default()), Err)
     }
 
     fn decode_document(text: &str) -> Result<Self, KubercError> {

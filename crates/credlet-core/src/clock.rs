@@ -1,9 +1,11 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 /// Time, given to whoever needs it.
 ///
@@ -52,5 +54,59 @@ impl Clock for SystemClock {
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// A clock that stands still until it is told to go on: for tests.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use credlet_core::{Clock, ManualClock};
+///
+/// let clock = ManualClock::new("2030-01-02T03:04:05Z".parse().unwrap());
+/// clock.advance(Duration::from_secs(5));
+/// assert_eq!(clock.now().to_string(), "2030-01-02T03:04:10Z");
+/// assert_eq!(clock.monotonic(), Duration::from_secs(5));
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManualClock {
+    time: Arc<watch::Sender<(Timestamp, Duration)>>,
+}
+
+impl ManualClock {
+    /// Stands at `now`.
+    pub fn new(now: Timestamp) -> Self {
+        Self { time: Arc::new(watch::Sender::new((now, Duration::ZERO))) }
+    }
+
+    /// Lets time pass, and wakes the sleepers whose time has come.
+    pub fn advance(&self, duration: Duration) {
+        self.time.send_modify(|(now, monotonic)| {
+            *now = now.saturating_add(duration).unwrap_or(Timestamp::MAX);
+            *monotonic += duration;
+        });
+    }
+
+    /// Sets the time of day without letting time pass, as a person or NTP does.
+    pub fn set(&self, to: Timestamp) {
+        self.time.send_modify(|(now, _)| *now = to);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        self.time.borrow().0
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.time.borrow().1
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let until = self.monotonic() + duration;
+        let mut time = self.time.subscribe();
+        // The sender lives as long as the clock, so this ends only by reaching its time.
+        Box::pin(async move { time.wait_for(|(_, monotonic)| *monotonic >= until).await.map(drop).unwrap_or_default() })
     }
 }

@@ -9,10 +9,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use base64::Engine as _;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
+use zeroize::Zeroizing;
 
 use crate::Secret;
+
+/// Go insists on padding and does not mind stray bits in the last character.
+const GO_BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Where in a document something is, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,35 +112,33 @@ pub(crate) trait Object: Default {
 pub(crate) struct Member<'a, A> {
     map: &'a mut A,
     trace: &'a Trace,
+    line: usize,
 }
 
 impl<'de, A: MapAccess<'de>> Member<'_, A> {
+    /// The line on which the member's name stands. 0: this reader does not count lines, see [`read_located`].
+    pub(crate) fn line(&self) -> usize {
+        self.line
+    }
+
     pub(crate) fn skip(self) -> Result<(), A::Error> {
         self.map.next_value::<IgnoredAny>().map(drop)
     }
 
     pub(crate) fn string(self, path: &'static str, into: &mut String) -> Result<(), A::Error> {
-        self.read(path, "a string", Scalar(|found: Found<'_>| found.text().map(|text| *into = text)))
+        self.read(path, "a string", Scalar { into, take: |found: Found<'_>| found.text() })
     }
 
     pub(crate) fn secret(self, path: &'static str, into: &mut Secret) -> Result<(), A::Error> {
-        self.read(path, "a string", Scalar(|found: Found<'_>| found.text().map(|text| *into = Secret::new(text))))
+        self.read(path, "a string", Scalar { into, take: |found: Found<'_>| found.text().map(Secret::new) })
     }
 
     pub(crate) fn boolean(self, path: &'static str, into: &mut bool) -> Result<(), A::Error> {
-        let take = |found: Found<'_>| match found {
-            Found::Boolean(value) => Some(*into = value),
-            _ => None,
-        };
-        self.read(path, "true or false", Scalar(take))
+        self.read(path, "true or false", Scalar { into, take: |found: Found<'_>| found.boolean() })
     }
 
     pub(crate) fn integer(self, path: &'static str, into: &mut Option<i64>) -> Result<(), A::Error> {
-        let take = |found: Found<'_>| match found {
-            Found::Integer(value) => Some(*into = Some(value)),
-            _ => None,
-        };
-        self.read(path, "a whole number", Scalar(take))
+        self.read(path, "a whole number", Scalar { into, take: |found: Found<'_>| found.integer().map(Some) })
     }
 
     /// Text that must have a form of its own, such as a time: `parse` says whether it has.
@@ -140,8 +149,7 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         into: &mut Option<T>,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<(), A::Error> {
-        let take = |found: Found<'_>| Some(*into = Some(parse(&found.text()?)?));
-        self.read(path, expected, Scalar(take))
+        self.read(path, expected, Scalar { into, take: |found: Found<'_>| parse(&found.text()?).map(Some) })
     }
 
     /// An object; `null` removes it.
@@ -157,6 +165,42 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
     pub(crate) fn objects<O: Object>(self, path: &'static str, into: &mut Option<Vec<O>>) -> Result<(), A::Error> {
         let trace = self.trace;
         self.read(path, "a list of objects", Objects { into, trace })
+    }
+
+    /// A list of strings, each of them only from a string; `null` among them is an empty one.
+    pub(crate) fn texts(self, path: &'static str, into: &mut Vec<Secret>) -> Result<(), A::Error> {
+        self.read(path, "a list of strings", Texts(into))
+    }
+
+    /// A mapping from strings to secret strings, each of them only from a string.
+    pub(crate) fn text_map(self, path: &'static str, into: &mut BTreeMap<String, Secret>) -> Result<(), A::Error> {
+        let mut texts = BTreeMap::<String, Text>::new();
+        self.read(path, "a mapping of strings to strings", Strings(&mut texts))?;
+        into.extend(texts.into_iter().map(|(name, text)| (name, text.0)));
+        Ok(())
+    }
+
+    /// A mapping from strings to lists of strings, each of them only from a string.
+    pub(crate) fn text_lists(
+        self,
+        path: &'static str,
+        into: &mut BTreeMap<String, Vec<String>>,
+    ) -> Result<(), A::Error> {
+        let mut lists = BTreeMap::<String, Option<Vec<Text>>>::new();
+        self.read(path, "a mapping of strings to lists of strings", Strings(&mut lists))?;
+        let plain = |texts: Vec<Text>| texts.iter().map(|text| text.0.expose().to_owned()).collect();
+        into.extend(lists.into_iter().map(|(name, texts)| (name, texts.map(plain).unwrap_or_default())));
+        Ok(())
+    }
+
+    /// Bytes in base64, as Go reads them: padded, with or without line breaks.
+    pub(crate) fn base64(self, path: &'static str, into: &mut Zeroizing<Vec<u8>>) -> Result<(), A::Error> {
+        let take = |found: Found<'_>| {
+            let mut text = Zeroizing::new(found.text()?);
+            text.retain(|c| !matches!(c, '\r' | '\n'));
+            Some(*into = Zeroizing::new(GO_BASE64.decode(text.as_bytes()).ok()?))
+        };
+        self.read(path, "base64", Scalar(take))
     }
 
     /// A mapping from strings to strings.
@@ -213,6 +257,20 @@ pub(crate) fn read<O: Object>(bytes: &[u8], duplicates: Duplicates) -> Result<O,
         }),
         other => other,
     }
+}
+
+/// Reads one large document that people write by hand, knowing the [line](Member::line) of every member. JSON is read
+/// as the YAML that it also is, as Kubernetes does with kubeconfigs; the last of equal keys stands.
+pub(crate) fn read_located<O: Object>(text: &str) -> Result<O, Fault> {
+    if text.trim().is_empty() {
+        return Err(Fault::Empty);
+    }
+    let text = first_document(text);
+    let trace = Trace { lines: true, ..Trace::default() };
+    serde_saphyr::with_deserializer_from_str_with_options(text, large_yaml_options(text.len()), |yaml| {
+        Root::<O>::new(&trace).deserialize(yaml)
+    })
+    .map_err(|error| yaml_fault(&error, &trace))
 }
 
 fn read_json<O: Object>(text: &str) -> Result<O, Fault> {
@@ -277,6 +335,33 @@ fn yaml_options(duplicates: Duplicates) -> serde_saphyr::Options {
     }
 }
 
+fn large_yaml_options(bytes: usize) -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        // Without aliases no text has more nodes than bytes, or more than three events to a byte (`[[[`): only what
+        // aliases add to it needs a limit. 20,000 users that each merge one anchor stay far below this one.
+        budget: serde_saphyr::budget! {
+            max_nodes: bytes.saturating_add(500_000),
+            max_events: bytes.saturating_mul(3).saturating_add(1_000_000),
+            max_aliases: 100_000,
+            max_anchors: 100_000,
+            max_recorded_anchor_events: 1_000_000,
+            max_recorded_anchor_bytes: 64 << 20,
+            max_merge_keys: 100_000,
+            max_total_scalar_bytes: bytes.saturating_mul(2).saturating_add(64 << 20),
+            max_total_comment_bytes: bytes,
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 1_000_000,
+            max_alias_expansions_per_anchor: 100_000,
+        },
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        merge_keys: MergeKeyPolicy::Merge,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    }
+}
+
 fn yaml_fault(error: &serde_saphyr::Error, trace: &Trace) -> Fault {
     use serde_saphyr::Error as Yaml;
 
@@ -302,6 +387,7 @@ fn yaml_fault(error: &serde_saphyr::Error, trace: &Trace) -> Fault {
 #[derive(Default)]
 struct Trace {
     field: Cell<Option<(&'static str, &'static str)>>,
+    lines: bool,
 }
 
 impl Trace {
@@ -311,6 +397,15 @@ impl Trace {
 
     fn leave(&self) {
         self.field.set(None);
+    }
+
+    fn next_name<'de, A: MapAccess<'de>>(&self, map: &mut A) -> Result<Option<(String, usize)>, A::Error> {
+        if !self.lines {
+            return Ok(map.next_key()?.map(|Key(name)| (name, 0)));
+        }
+        let located = map.next_key::<serde_saphyr::Spanned<Key>>()?;
+        // Of a merged member the line where it is written, and not the one where it is merged.
+        Ok(located.map(|key| (key.value.0, usize::try_from(key.defined.line()).unwrap_or(usize::MAX))))
     }
 
     fn type_fault(&self, at: Position) -> Fault {
@@ -371,8 +466,8 @@ impl<'de, O: Object> Visitor<'de> for OptionalObject<'_, O> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let object = self.into.get_or_insert_default();
-        while let Some(Key(name)) = map.next_key()? {
-            object.member(&name, Member { map: &mut map, trace: self.trace })?;
+        while let Some((name, line)) = self.trace.next_name(&mut map)? {
+            object.member(&name, Member { map: &mut map, trace: self.trace, line })?;
         }
         Ok(())
     }
@@ -429,6 +524,40 @@ impl<'de, V: serde::Deserialize<'de>> Visitor<'de> for Strings<'_, V> {
     }
 }
 
+/// A list of strings.
+struct Texts<'a>(&'a mut Vec<Secret>);
+
+impl<'de> Visitor<'de> for Texts<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of strings")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(Text(text)) = list.next_element()? {
+            self.0.push(text);
+        }
+        Ok(())
+    }
+}
+
+/// A string that is nothing else in YAML either; `null` is an empty one.
+struct Text(Secret);
+
+impl<'de> serde::Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut text = Secret::default();
+        let take = |found: Found<'_>| found.text().map(|found| text = Secret::new(found));
+        deserializer.deserialize_any(Scalar(take))?;
+        Ok(Self(text))
+    }
+}
+
 /// A member's name. YAML allows others than strings; written as text those are nobody's members.
 struct Key(String);
 
@@ -454,19 +583,37 @@ impl Found<'_> {
             _ => None,
         }
     }
-}
 
-/// A scalar that the closure takes, or refuses by `None`. `null` changes nothing.
-struct Scalar<F>(F);
+    fn boolean(self) -> Option<bool> {
+        match self {
+            Self::Boolean(value) => Some(value),
+            _ => None,
+        }
+    }
 
-impl<F: FnOnce(Found<'_>) -> Option<()>> Scalar<F> {
-    fn take<E: serde::de::Error>(self, found: Found<'_>) -> Result<(), E> {
-        // The text is never shown: `Trace` knows what belongs here.
-        self.0(found).ok_or_else(|| E::custom("another type"))
+    fn integer(self) -> Option<i64> {
+        match self {
+            Self::Integer(value) => Some(value),
+            _ => None,
+        }
     }
 }
 
-impl<F: FnOnce(Found<'_>) -> Option<()>> Visitor<'_> for Scalar<F> {
+/// A scalar that `take` accepts, or refuses by `None`. `null` changes nothing.
+struct Scalar<'a, T, F> {
+    into: &'a mut T,
+    take: F,
+}
+
+impl<T, F: FnOnce(Found<'_>) -> Option<T>> Scalar<'_, T, F> {
+    fn take<E: serde::de::Error>(self, found: Found<'_>) -> Result<(), E> {
+        // The text is never shown: `Trace` knows what belongs here.
+        *self.into = (self.take)(found).ok_or_else(|| E::custom("another type"))?;
+        Ok(())
+    }
+}
+
+impl<T, F: FnOnce(Found<'_>) -> Option<T>> Visitor<'_> for Scalar<'_, T, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

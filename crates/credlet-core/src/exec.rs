@@ -1,0 +1,242 @@
+//! One run of an exec plugin, from its configuration to a checked credential.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use credlet_api::exec::{
+    Cluster, ExecConfig, ExecCredentialSpec, ExecCredentialStatus, InteractiveMode, failure_message,
+};
+use credlet_api::{Secret, scrub, visible};
+
+use crate::credential::{ClientCertificate, Credential};
+use crate::environment::{self, Inherit};
+use crate::error::{Error, Nonsense, Obstacle};
+use crate::flight::{Fetched, Source, Why};
+use crate::hint::Seldom;
+use crate::runner::{Finished, Limits, Program, RunError, Stdin};
+use crate::{Clock, Env, PluginPolicy, Runner, SystemClock, SystemEnv, SystemRunner, keypair, look_up};
+
+/// The outside world, as this crate meets it.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The surroundings.
+    pub env: Arc<dyn Env>,
+    /// The starter of programs.
+    pub runner: Arc<dyn Runner>,
+}
+
+impl World {
+    /// The real one.
+    pub fn system() -> Self {
+        Self { clock: Arc::new(SystemClock::new()), env: Arc::new(SystemEnv), runner: Arc::new(SystemRunner::new()) }
+    }
+}
+
+/// An exec plugin, ready to be run.
+pub struct ExecPlugin {
+    config: ExecConfig,
+    cluster: Option<Cluster>,
+    options: ExecOptions,
+    world: World,
+    install_hint: Seldom,
+}
+
+/// How plugins are run, apart from what a kubeconfig says.
+#[derive(Clone, Debug)]
+pub struct ExecOptions {
+    /// Which programs may be run.
+    pub policy: PluginPolicy,
+    /// Which of our variables they see.
+    pub inherit: Inherit,
+    /// What they must not exceed on their own.
+    pub limits: Limits,
+    /// What they must not exceed when they talk to a person.
+    pub limits_with_person: Limits,
+    /// Set when this program needs standard input for itself, with the reason: then no plugin may have it.
+    pub stdin_unavailable: Option<String>,
+}
+
+impl Default for ExecOptions {
+    fn default() -> Self {
+        Self {
+            policy: PluginPolicy::ALLOW_ALL,
+            inherit: Inherit::ALL,
+            limits: Limits::ALONE,
+            limits_with_person: Limits::WITH_PERSON,
+            stdin_unavailable: None,
+        }
+    }
+}
+
+impl ExecPlugin {
+    /// A plugin for `cluster`. Nothing is run yet. The cluster is passed on only if the configuration says so.
+    ///
+    /// # Errors
+    /// All mistakes in the configuration at once.
+    pub fn new(
+        config: ExecConfig,
+        cluster: Option<Cluster>,
+        options: ExecOptions,
+        world: World,
+    ) -> Result<Self, Error> {
+        config.check().map_err(Error::Misconfigured)?;
+        let cluster = cluster.filter(|_| config.provide_cluster_info);
+        let install_hint = Seldom::new(10, Duration::from_secs(3600));
+        Ok(Self { config, cluster, options, world, install_hint })
+    }
+
+    /// The clock and the rest of what it was given.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The program's name as configured.
+    pub fn command(&self) -> &str {
+        &self.config.command
+    }
+
+    async fn run(&self, why: &Why) -> Result<Fetched<Credential>, Error> {
+        let interactive = self.interactive()?;
+        let spec = ExecCredentialSpec {
+            cluster: self.cluster.clone(),
+            interactive,
+            response: why.response().cloned(),
+            lock_file_path: None,
+        };
+        let env = &*self.world.env;
+        let found = look_up(&self.config.command, env);
+        self.options.policy.check(&self.config.command, &found, env).map_err(Error::Refused)?;
+        let path = found.map_err(|reason| self.not_installed(reason))?;
+        let exec_info = spec.encode(self.config.api_version);
+        let program = Program {
+            path,
+            args: self.config.args.clone(),
+            env: environment::assemble(env, &self.options.inherit, &self.config, exec_info),
+            stdin: if interactive { Stdin::Terminal } else { Stdin::Null },
+            limits: if interactive { self.options.limits_with_person } else { self.options.limits },
+        };
+        tracing::debug!(command = self.config.command, interactive, ?why, "running credential plugin");
+        let finished = self.world.runner.run(program).await.map_err(|reason| self.not_finished(reason))?;
+        self.read(&finished, &spec)
+    }
+
+    fn interactive(&self) -> Result<bool, Error> {
+        let terminal = self.world.env.stdin_is_terminal();
+        let unavailable = self.options.stdin_unavailable.as_ref();
+        let needs_person = |obstacle| Error::NeedsPerson { command: self.config.command.clone(), obstacle };
+        match self.config.interactive_mode {
+            InteractiveMode::Never => Ok(false),
+            InteractiveMode::IfAvailable => Ok(terminal && unavailable.is_none()),
+            InteractiveMode::Always if !terminal => Err(needs_person(Obstacle::NotATerminal)),
+            InteractiveMode::Always => match unavailable {
+                Some(reason) => Err(needs_person(Obstacle::StdinUnavailable(reason.clone()))),
+                None => Ok(true),
+            },
+        }
+    }
+
+    fn read(&self, finished: &Finished, asked: &ExecCredentialSpec) -> Result<Fetched<Credential>, Error> {
+        let command = || self.config.command.clone();
+        if !finished.ended.is_success() {
+            let stderr = self.harmless(&finished.stderr, &finished.stdout);
+            let message = failure_message(&finished.stdout)
+                .map(|message| self.harmless(message.as_bytes(), &finished.stdout))
+                .unwrap_or_else(|| last_line(&stderr));
+            return Err(Error::Failed { command: command(), ended: finished.ended, message, stderr });
+        }
+        let nonsense = |reason| Error::Nonsense {
+            command: command(),
+            reason,
+            stderr: self.harmless(&finished.stderr, &finished.stdout),
+        };
+        let status = ExecCredentialStatus::decode(&finished.stdout, self.config.api_version, asked)
+            .map_err(|error| nonsense(Nonsense::Answer(error)))?;
+        let certificate = if status.client_certificate_data.is_empty() {
+            None
+        } else {
+            let leaf = keypair::check(&status.client_certificate_data, &status.client_key_data)
+                .map_err(|error| nonsense(Nonsense::KeyPair(error)))?;
+            let (chain_pem, key_pem) = (status.client_certificate_data, status.client_key_data);
+            Some(ClientCertificate { chain_pem, key_pem, leaf })
+        };
+        let token = Some(status.token).filter(|token| !token.is_empty());
+        Ok(Fetched {
+            value: Credential { token, certificate, proxy: status.proxy_config },
+            expires: status.expiration_timestamp,
+        })
+    }
+
+    fn not_installed(&self, reason: crate::LookupError) -> Error {
+        let hint = &self.config.install_hint;
+        let shown =
+            reason.is_missing() && !hint.is_empty() && self.install_hint.once_more(self.world.clock.monotonic());
+        Error::NotInstalled { reason, install_hint: shown.then(|| visible(hint)) }
+    }
+
+    fn not_finished(&self, reason: RunError) -> Error {
+        let command = self.config.command.clone();
+        match reason {
+            RunError::TimedOut { .. } | RunError::TooMuchOutput { .. } => {
+                let stderr = self.harmless(reason.stderr(), &[]);
+                Error::Ended { command, reason, stderr }
+            }
+            _ => {
+                let authorities = self.cluster.as_ref().map(|cluster| cluster.certificate_authority_data.len());
+                // Base64 is what is passed.
+                let certificate_authority_bytes = authorities.unwrap_or_default().div_ceil(3) * 4;
+                Error::NotStarted { command, reason, certificate_authority_bytes }
+            }
+        }
+    }
+
+    /// Foreign text without secrets and without escape sequences. The secrets we know of are the variables that the
+    /// kubeconfig passes, and what stands in the answer of a plugin that then failed.
+    fn harmless(&self, text: &[u8], stdout: &[u8]) -> String {
+        let printed = String::from_utf8_lossy(stdout);
+        let printed = printed.split(|c: char| c.is_whitespace() || "\"',".contains(c));
+        let printed: Vec<_> = printed.filter(|word| word.len() >= 16).map(Secret::from).collect();
+        let known = self.config.env.iter().map(|variable| &variable.value).chain(&printed);
+        visible(&scrub(&String::from_utf8_lossy(text), known))
+    }
+}
+
+impl Source for ExecPlugin {
+    type Value = Credential;
+    type Error = Error;
+
+    async fn fetch(&self, why: &Why) -> Result<Fetched<Credential>, Error> {
+        self.run(why).await
+    }
+
+    /// A person is not asked for a password behind their back.
+    fn may_run_ahead(&self) -> bool {
+        !self.interactive().unwrap_or(true)
+    }
+
+    fn abandoned(&self) -> Error {
+        Error::Abandoned { command: self.config.command.clone() }
+    }
+}
+
+impl fmt::Debug for ExecPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecPlugin")
+            .field("config", &self.config)
+            .field("cluster", &self.cluster)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What programs say last is usually what matters.
+fn last_line(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    match line.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line.to_owned(),
+    }
+}

@@ -1,0 +1,44 @@
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// The processes that a program has become, ended together when this is dropped.
+#[derive(Debug)]
+pub(super) struct Group {
+    leader: Pid,
+    /// Whether it is a group of its own. In ours, killing the group would kill us.
+    own: bool,
+    armed: bool,
+}
+
+impl Group {
+    pub(super) fn new(leader: Pid, own: bool) -> Self {
+        Self { leader, own, armed: true }
+    }
+
+    /// Asks them to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends them.
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Leaves them alone from now on: a program that ended well may have left a helper behind on purpose.
+    pub(super) fn release(mut self) {
+        self.armed = false;
+    }
+
+    fn signal(&self, signal: Signal) {
+        // An error means that there is nobody left to be signalled.
+        let _ = if self.own { kill_process_group(self.leader, signal) } else { kill_process(self.leader, signal) };
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.armed {
+            self.kill();
+        }
+    }
+}
