@@ -195,10 +195,13 @@ impl TypeMeta {
 
 impl Object for TypeMeta {
     fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "kind" => value.string("kind", &mut self.kind),
-            "apiVersion" => value.string("apiVersion", &mut self.api_version),
-            _ => value.skip(),
+        // Kubernetes finds these two whatever their case, unlike all other members.
+        if name.eq_ignore_ascii_case("kind") {
+            value.string("kind", &mut self.kind)
+        } else if name.eq_ignore_ascii_case("apiVersion") {
+            value.string("apiVersion", &mut self.api_version)
+        } else {
+            value.skip()
         }
     }
 }

@@ -101,8 +101,7 @@ pub(crate) enum Duplicates {
     Refuse,
 }
 
-/// A type that reads itself member by member, as Go's `encoding/json` does: unknown names are skipped, `null` leaves
-/// a value as it is, a later member adds to an earlier one.
+/// A type that reads itself member by member, as Go's `encoding/json` does: unknown names are skipped.
 pub(crate) trait Object: Default {
     /// Reads one member. Unknown ones must be [skipped](Member::skip).
     fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error>;
@@ -126,19 +125,24 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
     }
 
     pub(crate) fn string(self, path: &'static str, into: &mut String) -> Result<(), A::Error> {
-        self.read(path, "a string", Scalar { into, take: |found: Found<'_>| found.text() })
+        let null_clears = self.trace.replaces;
+        self.read(path, "a string", Scalar { into, null_clears, take: |found: Found<'_>| found.text() })
     }
 
     pub(crate) fn secret(self, path: &'static str, into: &mut Secret) -> Result<(), A::Error> {
-        self.read(path, "a string", Scalar { into, take: |found: Found<'_>| found.text().map(Secret::new) })
+        let null_clears = self.trace.replaces;
+        let take = |found: Found<'_>| found.text().map(Secret::new);
+        self.read(path, "a string", Scalar { into, null_clears, take })
     }
 
     pub(crate) fn boolean(self, path: &'static str, into: &mut bool) -> Result<(), A::Error> {
-        self.read(path, "true or false", Scalar { into, take: |found: Found<'_>| found.boolean() })
+        let null_clears = self.trace.replaces;
+        self.read(path, "true or false", Scalar { into, null_clears, take: |found: Found<'_>| found.boolean() })
     }
 
     pub(crate) fn integer(self, path: &'static str, into: &mut Option<i64>) -> Result<(), A::Error> {
-        self.read(path, "a whole number", Scalar { into, take: |found: Found<'_>| found.integer().map(Some) })
+        let take = |found: Found<'_>| found.integer().map(Some);
+        self.read(path, "a whole number", Scalar { into, null_clears: true, take })
     }
 
     /// Text that must have a form of its own, such as a time: `parse` says whether it has.
@@ -149,13 +153,14 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         into: &mut Option<T>,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<(), A::Error> {
-        self.read(path, expected, Scalar { into, take: |found: Found<'_>| parse(&found.text()?).map(Some) })
+        let take = |found: Found<'_>| parse(&found.text()?).map(Some);
+        self.read(path, expected, Scalar { into, null_clears: true, take })
     }
 
     /// An object; `null` removes it.
     pub(crate) fn object<O: Object>(self, path: &'static str, into: &mut Option<O>) -> Result<(), A::Error> {
-        let mut object = into.take();
         let trace = self.trace;
+        let mut object = into.take().filter(|_| !trace.replaces);
         self.read(path, "an object", OptionalObject { into: &mut object, trace })?;
         *into = object;
         Ok(())
@@ -186,10 +191,10 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         path: &'static str,
         into: &mut BTreeMap<String, Vec<String>>,
     ) -> Result<(), A::Error> {
-        let mut lists = BTreeMap::<String, Option<Vec<Text>>>::new();
+        let mut lists = BTreeMap::<String, TextList>::new();
         self.read(path, "a mapping of strings to lists of strings", Strings(&mut lists))?;
-        let plain = |texts: Vec<Text>| texts.iter().map(|text| text.0.expose().to_owned()).collect();
-        into.extend(lists.into_iter().map(|(name, texts)| (name, texts.map(plain).unwrap_or_default())));
+        let plain = |texts: TextList| texts.0.iter().map(|text| text.expose().to_owned()).collect();
+        into.extend(lists.into_iter().map(|(name, texts)| (name, plain(texts))));
         Ok(())
     }
 
@@ -198,9 +203,9 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         let take = |found: Found<'_>| {
             let mut text = Zeroizing::new(found.text()?);
             text.retain(|c| !matches!(c, '\r' | '\n'));
-            Some(*into = Zeroizing::new(GO_BASE64.decode(text.as_bytes()).ok()?))
+            GO_BASE64.decode(text.as_bytes()).ok().map(Zeroizing::new)
         };
-        self.read(path, "base64", Scalar(take))
+        self.read(path, "base64", Scalar { into, null_clears: true, take })
     }
 
     /// A mapping from strings to strings.
@@ -246,17 +251,13 @@ pub(crate) fn read<O: Object>(bytes: &[u8], duplicates: Duplicates) -> Result<O,
     if text.trim().is_empty() {
         return Err(Fault::Empty);
     }
-    if !text.trim_start().starts_with('{') {
-        return read_yaml(text, duplicates);
-    }
-    match read_json(text) {
-        // What looks like JSON and is not may still be YAML in its flow style.
-        Err(Fault::Syntax { at }) => read_yaml(text, duplicates).map_err(|fault| match fault {
-            Fault::TooComplex => fault,
-            _ => Fault::Syntax { at },
-        }),
-        other => other,
-    }
+    if is_json(text) { read_json(text) } else { read_yaml(text, duplicates) }
+}
+
+/// Whether to hold a text to the rules of JSON. A `{` is also how YAML's flow style begins, but the name after it tells
+/// them apart; a slip in JSON must not be read as something else in YAML, where a line break in a string is a blank.
+fn is_json(text: &str) -> bool {
+    text.trim_start().strip_prefix('{').is_some_and(|inside| inside.trim_start().starts_with(['"', '}']))
 }
 
 /// Reads one large document that people write by hand, knowing the [line](Member::line) of every member. JSON is read
@@ -266,11 +267,15 @@ pub(crate) fn read_located<O: Object>(text: &str) -> Result<O, Fault> {
         return Err(Fault::Empty);
     }
     let text = first_document(text);
-    let trace = Trace { lines: true, ..Trace::default() };
+    let trace = Trace { lines: true, replaces: true, ..Trace::default() };
     serde_saphyr::with_deserializer_from_str_with_options(text, large_yaml_options(text.len()), |yaml| {
         Root::<O>::new(&trace).deserialize(yaml)
     })
-    .map_err(|error| yaml_fault(&error, &trace))
+    .map_err(|error| match &error {
+        // A mistake in what an alias stands for is that mistake.
+        serde_saphyr::Error::AliasError { error, .. } => yaml_fault(error, &trace),
+        error => yaml_fault(error, &trace),
+    })
 }
 
 fn read_json<O: Object>(text: &str) -> Result<O, Fault> {
@@ -286,7 +291,7 @@ fn read_json<O: Object>(text: &str) -> Result<O, Fault> {
 }
 
 fn read_yaml<O: Object>(text: &str, duplicates: Duplicates) -> Result<O, Fault> {
-    let trace = Trace::default();
+    let trace = Trace { replaces: true, ..Trace::default() };
     serde_saphyr::with_deserializer_from_str_with_options(first_document(text), yaml_options(duplicates), |yaml| {
         Root::<O>::new(&trace).deserialize(yaml)
     })
@@ -348,11 +353,10 @@ fn large_yaml_options(bytes: usize) -> serde_saphyr::Options {
             max_recorded_anchor_bytes: 64 << 20,
             max_merge_keys: 100_000,
             max_total_scalar_bytes: bytes.saturating_mul(2).saturating_add(64 << 20),
-            max_total_comment_bytes: bytes,
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 1_000_000,
+            max_total_replayed_events: 500_000,
             max_alias_expansions_per_anchor: 100_000,
         },
         duplicate_keys: DuplicateKeyPolicy::LastWins,
@@ -365,11 +369,9 @@ fn large_yaml_options(bytes: usize) -> serde_saphyr::Options {
 fn yaml_fault(error: &serde_saphyr::Error, trace: &Trace) -> Fault {
     use serde_saphyr::Error as Yaml;
 
-    let at = error.location().map_or(Position { line: 1, column: 1 }, |at| Position {
-        line: usize::try_from(at.line()).unwrap_or(usize::MAX),
-        column: usize::try_from(at.column()).unwrap_or(usize::MAX),
-    });
+    let at = error.location().map_or(Position { line: 1, column: 1 }, position);
     match error {
+        Yaml::AliasError { error, .. } => yaml_fault(error, trace),
         Yaml::Budget { .. }
         | Yaml::AliasReplayCounterOverflow { .. }
         | Yaml::AliasReplayLimitExceeded { .. }
@@ -383,11 +385,22 @@ fn yaml_fault(error: &serde_saphyr::Error, trace: &Trace) -> Fault {
     }
 }
 
+fn position(at: serde_saphyr::Location) -> Position {
+    Position {
+        line: usize::try_from(at.line()).unwrap_or(usize::MAX),
+        column: usize::try_from(at.column()).unwrap_or(usize::MAX),
+    }
+}
+
 /// The field being read, so that an error can name it. After a success nothing is left in here.
 #[derive(Default)]
 struct Trace {
     field: Cell<Option<(&'static str, &'static str)>>,
     lines: bool,
+    last_name: Cell<Option<Position>>,
+    /// In YAML the last of equal keys stands alone. In JSON, as Go reads it, `null` changes no string, and an object
+    /// adds to an earlier one.
+    replaces: bool,
 }
 
 impl Trace {
@@ -403,12 +416,17 @@ impl Trace {
         if !self.lines {
             return Ok(map.next_key()?.map(|Key(name)| (name, 0)));
         }
-        let located = map.next_key::<serde_saphyr::Spanned<Key>>()?;
+        let Some(key) = map.next_key::<serde_saphyr::Spanned<Key>>()? else { return Ok(None) };
+        if key.defined == key.referenced {
+            self.last_name.set(Some(position(key.defined)));
+        }
         // Of a merged member the line where it is written, and not the one where it is merged.
-        Ok(located.map(|key| (key.value.0, usize::try_from(key.defined.line()).unwrap_or(usize::MAX))))
+        Ok(Some((key.value.0, position(key.defined).line)))
     }
 
     fn type_fault(&self, at: Position) -> Fault {
+        // The parser may know no more than where the surrounding list or object begins.
+        let at = self.last_name.get().filter(|last| last.line > at.line).unwrap_or(at);
         match self.field.get() {
             Some((field, expected)) => Fault::Type { field, expected, at },
             None => Fault::NotAnObject { at },
@@ -546,14 +564,25 @@ impl<'de> Visitor<'de> for Texts<'_> {
     }
 }
 
+/// A list of strings in a mapping.
+struct TextList(Vec<Secret>);
+
+impl<'de> serde::Deserialize<'de> for TextList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut texts = Vec::new();
+        deserializer.deserialize_any(Texts(&mut texts))?;
+        Ok(Self(texts))
+    }
+}
+
 /// A string that is nothing else in YAML either; `null` is an empty one.
 struct Text(Secret);
 
 impl<'de> serde::Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut text = Secret::default();
-        let take = |found: Found<'_>| found.text().map(|found| text = Secret::new(found));
-        deserializer.deserialize_any(Scalar(take))?;
+        let take = |found: Found<'_>| found.text().map(Secret::new);
+        deserializer.deserialize_any(Scalar { into: &mut text, null_clears: true, take })?;
         Ok(Self(text))
     }
 }
@@ -599,9 +628,10 @@ impl Found<'_> {
     }
 }
 
-/// A scalar that `take` accepts, or refuses by `None`. `null` changes nothing.
+/// A scalar that `take` accepts, or refuses by `None`.
 struct Scalar<'a, T, F> {
     into: &'a mut T,
+    null_clears: bool,
     take: F,
 }
 
@@ -613,7 +643,7 @@ impl<T, F: FnOnce(Found<'_>) -> Option<T>> Scalar<'_, T, F> {
     }
 }
 
-impl<T, F: FnOnce(Found<'_>) -> Option<T>> Visitor<'_> for Scalar<'_, T, F> {
+impl<T: Default, F: FnOnce(Found<'_>) -> Option<T>> Visitor<'_> for Scalar<'_, T, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -645,6 +675,9 @@ impl<T, F: FnOnce(Found<'_>) -> Option<T>> Visitor<'_> for Scalar<'_, T, F> {
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
+        if self.null_clears {
+            *self.into = T::default();
+        }
         Ok(())
     }
 }

@@ -25,8 +25,9 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     }
     let date = Date::new(i16::try_from(year).ok()?, small(month)?, small(day)?).ok()?;
     let time = Time::new(small(hour)?, small(minute)?, small(second)?, nanosecond).ok()?;
-    let utc = jiff::tz::Offset::UTC.to_timestamp(DateTime::from_parts(date, time)).ok()?;
-    utc.checked_sub(jiff::SignedDuration::from_secs(offset)).ok()
+    // The last two days of the year 9999 are beyond what a `Timestamp` holds, and are how some people write "never".
+    let utc = jiff::tz::Offset::UTC.to_timestamp(DateTime::from_parts(date, time)).unwrap_or(Timestamp::MAX);
+    utc.saturating_sub(jiff::SignedDuration::from_secs(offset)).ok()
 }
 
 /// Seconds in UTC, as Kubernetes writes a time. The fraction is dropped, so the text is never later than the time.
@@ -110,6 +111,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), Some(expected.parse().unwrap()), "{text}");
         }
+        assert_eq!(parse("9999-12-31T23:59:59Z"), Some(Timestamp::MAX));
     }
 
     #[test]

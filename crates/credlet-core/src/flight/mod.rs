@@ -128,11 +128,9 @@ impl<S: Source> Flight<S> {
         if let Some(entry) = self.fresh() {
             return Ok(entry);
         }
-        let step = self.handle.shared.want();
-        match step {
-            Step::Done(result) => result,
-            Step::Wait(outcome) => outcome.wait().await.clone(),
-        }
+        let entry = self.handle.shared.want().result().await?;
+        entry.touch();
+        Ok(entry)
     }
 
     /// The value after `refused` was: the server said no to it, with `response`.
@@ -147,12 +145,8 @@ impl<S: Source> Flight<S> {
         refused: &Entry<S::Value>,
         response: Response,
     ) -> Result<Option<Arc<Entry<S::Value>>>, Arc<S::Error>> {
-        let step = self.handle.shared.want_other_than(refused, response);
-        let result = match step {
-            Step::Done(result) => result,
-            Step::Wait(outcome) => outcome.wait().await.clone(),
-        };
-        result.map(|entry| Some(entry).filter(|entry| entry.generation() != refused.generation()))
+        let entry = self.handle.shared.want_other_than(refused, response).result().await?;
+        Ok(Some(entry).filter(|entry| entry.generation() != refused.generation()))
     }
 
     /// Forgets the value, the last failure and all patience. A run under way goes on.
@@ -178,6 +172,15 @@ type Outcome<S> = Result<Arc<Entry<<S as Source>::Value>>, Arc<<S as Source>::Er
 enum Step<S: Source> {
     Done(Outcome<S>),
     Wait(Arc<SetOnce<Outcome<S>>>),
+}
+
+impl<S: Source> Step<S> {
+    async fn result(self) -> Outcome<S> {
+        match self {
+            Self::Done(outcome) => outcome,
+            Self::Wait(outcome) => outcome.wait().await.clone(),
+        }
+    }
 }
 
 /// The callers' side. Tasks hold only what is inside, so that this knows when the last caller has gone.
@@ -261,7 +264,6 @@ impl<S: Source> Shared<S> {
                 Phase::Due => self.run_ahead(&mut state, now),
                 Phase::Expired => return self.join_or_start(&mut state, now, Why::Wanted),
             }
-            entry.touch();
             return Step::Done(Ok(entry));
         }
         self.join_or_start(&mut state, now, Why::Wanted)

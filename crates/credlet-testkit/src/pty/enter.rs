@@ -1,0 +1,49 @@
+//! The child's side: makes the terminal its own, then becomes the program.
+//!
+//! A closure between fork and exec could do the same but is unsafe, so the test binary is started as a go-between.
+
+use std::env;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::fs::{Mode, OFlags};
+
+/// The path of the terminal to enter.
+pub(super) const TERMINAL: &str = "CREDLET_TESTKIT_PTY";
+
+/// Set inside a terminal that runs a test.
+pub(super) const INSIDE: &str = "CREDLET_TESTKIT_INSIDE_PTY";
+
+/// Becomes the program in the terminal and does not return, if this process was started for that.
+pub(crate) fn enter_if_asked() {
+    if let Some(terminal) = env::var_os(TERMINAL) {
+        let error = enter(&terminal).err().unwrap_or_else(become_the_program);
+        let _ = writeln!(io::stderr(), "credlet-testkit: cannot run in the terminal: {error}");
+        exit_unstarted();
+    }
+}
+
+fn enter(terminal: &std::ffi::OsStr) -> io::Result<()> {
+    rustix::process::setsid()?;
+    let terminal = rustix::fs::open(terminal, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    // On Linux the leader of a session without a terminal gets it by opening it; others want to be asked.
+    rustix::process::ioctl_tiocsctty(&terminal)?;
+    rustix::stdio::dup2_stdin(&terminal)?;
+    rustix::stdio::dup2_stdout(&terminal)?;
+    rustix::stdio::dup2_stderr(&terminal)?;
+    Ok(())
+}
+
+fn become_the_program() -> io::Error {
+    let mut words = env::args_os().skip(1);
+    match words.next() {
+        Some(program) => Command::new(program).args(words).env_remove(TERMINAL).exec(),
+        None => io::ErrorKind::InvalidInput.into(),
+    }
+}
+
+#[expect(clippy::exit, reason = "main must not run")]
+fn exit_unstarted() -> ! {
+    std::process::exit(127)
+}
