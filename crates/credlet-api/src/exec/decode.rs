@@ -4,7 +4,7 @@ use base64::Engine as _;
 use jiff::Timestamp;
 use serde::de::MapAccess;
 
-use super::{ApiVersion, Cluster, ExecCredentialSpec, ExecCredentialStatus, Extension, ProxyConfig, Response};
+use super::{ApiVersion, Cluster, ExecCredentialSpec, ExecCredentialStatus, ProxyConfig, Response};
 use crate::Secret;
 use crate::wire::document::{self, Duplicates, Fault, Member, Object, Position};
 use crate::wire::timestamp;
@@ -273,12 +273,7 @@ impl Object for WireCluster {
             "disable-compression" => {
                 value.boolean("spec.cluster.disable-compression", &mut cluster.disable_compression)
             }
-            "config" => {
-                let mut config = None;
-                value.any("spec.cluster.config", &mut config)?;
-                cluster.config = config.as_ref().map(Extension::from_value);
-                Ok(())
-            }
+            "config" => value.extension("spec.cluster.config", &mut cluster.config),
             _ => value.skip(),
         }
     }

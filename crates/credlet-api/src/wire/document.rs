@@ -12,10 +12,12 @@ use std::marker::PhantomData;
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use zeroize::Zeroizing;
 
 use crate::Secret;
+use crate::exec::Extension;
 
 /// Go insists on padding and does not mind stray bits in the last character.
 const GO_BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -222,12 +224,27 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         self.read(path, "a mapping of strings to lists of strings", Strings(into))
     }
 
-    /// Anything at all.
+    /// Anything at all. Numbers lose their form.
     pub(crate) fn any(self, path: &'static str, into: &mut Option<serde_json::Value>) -> Result<(), A::Error> {
         self.trace.enter(path, "plain data");
         let value = self.map.next_value::<serde_json::Value>()?;
         self.trace.leave();
         *into = Some(value).filter(|value| !value.is_null());
+        Ok(())
+    }
+
+    /// Anything at all, to be passed on: from JSON as it was written, from YAML with sorted keys.
+    pub(crate) fn extension(self, path: &'static str, into: &mut Option<Extension>) -> Result<(), A::Error> {
+        if self.trace.replaces {
+            let mut value = None;
+            self.any(path, &mut value)?;
+            *into = value.as_ref().map(Extension::from_value);
+        } else {
+            self.trace.enter(path, "plain data");
+            let raw = self.map.next_value::<Box<RawValue>>()?;
+            self.trace.leave();
+            *into = Extension::from_json(raw.get()).ok().filter(|_| raw.get() != "null");
+        }
         Ok(())
     }
 

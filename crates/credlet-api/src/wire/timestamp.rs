@@ -27,7 +27,9 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     let time = Time::new(small(hour)?, small(minute)?, small(second)?, nanosecond).ok()?;
     // The last two days of the year 9999 are beyond what a `Timestamp` holds, and are how some people write "never".
     let utc = jiff::tz::Offset::UTC.to_timestamp(DateTime::from_parts(date, time)).unwrap_or(Timestamp::MAX);
-    utc.saturating_sub(jiff::SignedDuration::from_secs(offset)).ok()
+    let time = utc.saturating_sub(jiff::SignedDuration::from_secs(offset)).ok()?;
+    // An offset can lead out of the years that RFC 3339 can write, and no credential was good back then.
+    Some(time.max(first()))
 }
 
 /// Seconds in UTC, as Kubernetes writes a time. The fraction is dropped, so the text is never later than the time.
@@ -36,6 +38,11 @@ pub(crate) fn format(time: Timestamp) -> String {
     let whole = time.as_nanosecond().div_euclid(1_000_000_000);
     let whole = i64::try_from(whole).ok().and_then(|seconds| Timestamp::from_second(seconds).ok()).unwrap_or(time);
     whole.to_string()
+}
+
+/// The first moment of the year 0.
+fn first() -> Timestamp {
+    Timestamp::from_second(-62_167_219_200).unwrap_or(Timestamp::MIN)
 }
 
 fn small(number: u32) -> Option<i8> {
@@ -112,6 +119,8 @@ mod tests {
             assert_eq!(parse(text), Some(expected.parse().unwrap()), "{text}");
         }
         assert_eq!(parse("9999-12-31T23:59:59Z"), Some(Timestamp::MAX));
+        let first = Some("0000-01-01T00:00:00Z".parse().unwrap());
+        assert_eq!((parse("0000-01-01T00:00:00Z"), parse("0000-01-01T00:00:00+24:60")), (first, first));
     }
 
     #[test]

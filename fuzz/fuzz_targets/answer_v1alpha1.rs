@@ -1,0 +1,8 @@
+//! A plugin's answer in v1alpha1.
+
+#![no_main]
+
+#[path = "answer.rs"]
+mod answer;
+
+libfuzzer_sys::fuzz_target!(|stdout: &[u8]| answer::check(stdout, credlet_api::exec::ApiVersion::V1alpha1));
