@@ -30,6 +30,7 @@
 
 pub mod exec;
 pub mod image;
+pub mod kubeconfig;
 pub mod kuberc;
 pub mod plugin;
 mod redact;

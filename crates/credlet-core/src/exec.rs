@@ -231,12 +231,26 @@ impl fmt::Debug for ExecPlugin {
     }
 }
 
-/// What programs say last is usually what matters.
+/// What programs say last is usually what matters, apart from advice.
 fn last_line(text: &str) -> String {
     const LONGEST: usize = 300;
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let is_advice = |line: &&str| line.is_empty() || line.starts_with("hint:");
+    let line = text.lines().rev().map(str::trim).find(|line| !is_advice(line)).unwrap_or_default();
+    let line = line.strip_prefix("error: ").unwrap_or(line);
     match line.char_indices().nth(LONGEST) {
         Some((cut, _)) => format!("{}…", &line[..cut]),
         None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugins_last_word_that_is_no_advice_is_its_message() {
+        assert_eq!(last_line("trace\nerror: please log in\nhint: run `acme login`\n\n"), "please log in");
+        assert_eq!(last_line(" \n"), "");
+        assert_eq!(last_line(&"é".repeat(1000)), format!("{}…", "é".repeat(300)));
     }
 }
