@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gencases writes cases-decode.jsonl, cases-info.jsonl and, if it is
-// not there, pairs.json into the directory it is run in. The key pairs are
-// throw-away ones that protect nothing; they are kept so that the case files
-// stay the same from run to run.
+// Command gencases writes the decode cases and the info cases into the two
+// files it is given and, if it is not there, pairs.json into the directory it is
+// run in. The key pairs are throw-away ones that protect nothing; they are kept
+// so that the case files stay the same from run to run.
 package main
 
 import (
@@ -84,14 +84,17 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) != 3 {
+		return errors.New("usage: gencases DECODE-CASES INFO-CASES")
+	}
 	p, err := loadPairs("pairs.json")
 	if err != nil {
 		return err
 	}
-	if err := writeLines("cases-decode.jsonl", decodeCases(p)); err != nil {
+	if err := writeLines(os.Args[1], decodeCases(p)); err != nil {
 		return err
 	}
-	return writeLines("cases-info.jsonl", infoCases())
+	return writeLines(os.Args[2], infoCases())
 }
 
 func writeLines[C any](name string, cases []C) error {
