@@ -96,7 +96,11 @@ async fn run(program: Program, sink: &StderrSink) -> Result<Finished, RunError> 
         Stdin::Bytes(bytes) => bytes.as_slice(),
         Stdin::Null | Stdin::Terminal => &[],
     };
-    match collect(&mut child, input, program.limits, sink).await {
+    let collected = tokio::select! {
+        collected = collect(&mut child, input, program.limits, sink) => collected,
+        never = stop_together(lent.as_ref()) => match never {},
+    };
+    match collected {
         Ok(collected) => {
             group.release();
             let ended = ended(collected.status);
@@ -109,6 +113,13 @@ async fn run(program: Program, sink: &StderrSink) -> Result<Finished, RunError> 
             end(&mut child, group).await;
             Err(error)
         }
+    }
+}
+
+async fn stop_together(lent: Option<&Lent>) -> std::convert::Infallible {
+    match lent {
+        Some(lent) => lent.stop_together().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -162,6 +173,7 @@ async fn end(child: &mut Child, group: Group) {
     let _ = tokio::time::timeout(TIDY_UP, child.wait()).await;
     group.kill();
     let _ = child.wait().await;
+    group.release();
 }
 
 fn ended(status: ExitStatus) -> Ended {

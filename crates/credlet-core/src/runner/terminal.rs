@@ -1,9 +1,12 @@
 //! Lending the terminal to a program that talks to a person.
 
 use std::io::stdin;
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use rustix::process::{Pid, Signal as Send, getpgrp, kill_process_group};
+use rustix::process::{
+    Pid, Signal as Send, WaitId, WaitIdOptions, getpgrp, kill_current_process_group, kill_process_group, waitid,
+};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 /// Whether this process's group has the terminal. One in the background must not take it from somebody else.
@@ -13,18 +16,38 @@ pub(super) fn is_ours() -> bool {
 
 /// The terminal, lent to another process group: its keyboard, and its Ctrl-C. Taken back on drop.
 pub(super) struct Lent {
+    group: Pid,
     ours: Pid,
     settings: Option<Termios>,
 }
 
 impl Lent {
-    /// Lends it to the group `to`, which must exist.
+    /// Lends it to `group`, which must exist.
     pub(super) fn to(group: Pid) -> Self {
-        let lent = Self { ours: getpgrp(), settings: tcgetattr(stdin()).ok() };
-        hand_to(group);
-        // It may already have asked for input as a background process, and been stopped for that.
-        let _ = kill_process_group(group, Send::CONT);
+        let lent = Self { group, ours: getpgrp(), settings: tcgetattr(stdin()).ok() };
+        lent.lend();
         lent
+    }
+
+    fn lend(&self) {
+        hand_to(self.group);
+        // It may already have asked for input as a background process, and been stopped for that.
+        let _ = kill_process_group(self.group, Send::CONT);
+    }
+
+    /// Ctrl-Z stops the program that has the terminal, and nobody else: the shell would wait for us, and we for the
+    /// program. So we stop too, as one job; and when the shell wakes us, the program has the terminal again.
+    pub(super) async fn stop_together(&self) -> std::convert::Infallible {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let stopped = waitid(WaitId::Pid(self.group), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
+            if matches!(stopped, Ok(Some(_))) {
+                hand_to(self.ours);
+                // Has no effect without a shell that could wake us again.
+                let _ = kill_current_process_group(Send::TSTP);
+                self.lend();
+            }
+        }
     }
 
     /// The program ended in good order: what it did to the terminal's settings it did on purpose.

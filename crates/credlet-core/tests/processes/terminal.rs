@@ -62,6 +62,21 @@ async fn ctrl_c_ends_the_plugin_and_the_terminal_is_as_before() {
 }
 
 #[tokio::test]
+async fn ctrl_z_does_not_leave_a_terminal_that_nobody_has() {
+    if pty::inside() {
+        let plugin = Plugin::new().asks_for_a_password("Password: ").answers("{password}");
+        return run_inside(&plugin, ExecOptions::default()).await;
+    }
+    // There is no shell in here that could wake a stopped job, so the plugin is woken at once.
+    let mut pty = Pty::rerun("terminal::ctrl_z_does_not_leave_a_terminal_that_nobody_has", []);
+    pty.read_until("Password: ", HANG);
+    pty.send(b"\x1a");
+    pty.send(b"correct horse\n");
+    pty.read_until("<<token of 13 characters; terminal ours>>", HANG);
+    assert!(pty.wait().success(), "{}", pty.screen());
+}
+
+#[tokio::test]
 async fn a_person_who_does_not_answer_is_not_waited_for_for_ever() {
     if pty::inside() {
         let plugin = Plugin::new().asks_for_a_password("Password: ").answers("{password}");
