@@ -1,5 +1,6 @@
 //! `KUBERNETES_EXEC_INFO`, byte for byte as client-go writes it: `vectors/info-*.jsonl` were recorded by
 //! `e2e/oracle-exec`, which runs client-go itself.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::Path;

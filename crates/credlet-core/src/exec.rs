@@ -1,6 +1,7 @@
 //! One run of an exec plugin, from its configuration to a checked credential.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::environment::{self, Inherit};
 use crate::error::{Error, Nonsense, Obstacle};
 use crate::flight::{Fetched, Source, Why};
 use crate::hint::Seldom;
+use crate::observer::{CallStatus, Event, NoObserver, Observer};
 use crate::runner::{Finished, Limits, Program, RunError, Stdin};
 use crate::{Clock, Env, PluginPolicy, Runner, SystemClock, SystemEnv, SystemRunner, keypair, look_up};
 
@@ -26,12 +28,19 @@ pub struct World {
     pub env: Arc<dyn Env>,
     /// The starter of programs.
     pub runner: Arc<dyn Runner>,
+    /// The one who counts.
+    pub observer: Arc<dyn Observer>,
 }
 
 impl World {
     /// The real one.
     pub fn system() -> Self {
-        Self { clock: Arc::new(SystemClock::new()), env: Arc::new(SystemEnv), runner: Arc::new(SystemRunner::new()) }
+        Self {
+            clock: Arc::new(SystemClock::new()),
+            env: Arc::new(SystemEnv),
+            runner: Arc::new(SystemRunner::new()),
+            observer: Arc::new(NoObserver),
+        }
     }
 }
 
@@ -108,19 +117,32 @@ impl ExecPlugin {
         };
         let env = &*self.world.env;
         let found = look_up(&self.config.command, env);
-        self.options.policy.check(&self.config.command, &found, env).map_err(Error::Refused)?;
-        let path = found.map_err(|reason| self.not_installed(reason))?;
+        let allowed = self.options.policy.check(&self.config.command, &found, env);
+        self.world.observer.observe(&Event::PolicyChecked { allowed: allowed.is_ok() });
+        allowed.map_err(Error::Refused)?;
+
+        let began = self.world.clock.monotonic();
+        let finished = match found {
+            Ok(path) => self.start(path, &spec).await.map_err(|reason| self.not_finished(reason)),
+            Err(reason) => Err(self.not_installed(reason)),
+        };
+        let (status, code) = call_status(&finished);
+        let took = self.world.clock.monotonic().saturating_sub(began);
+        self.world.observer.observe(&Event::Called { status, code, took });
+        self.read(&finished?, &spec)
+    }
+
+    async fn start(&self, path: PathBuf, spec: &ExecCredentialSpec) -> Result<Finished, RunError> {
         let exec_info = spec.encode(self.config.api_version);
         let program = Program {
             path,
             args: self.config.args.clone(),
-            env: environment::assemble(env, &self.options.inherit, &self.config, exec_info),
-            stdin: if interactive { Stdin::Terminal } else { Stdin::Null },
-            limits: if interactive { self.options.limits_with_person } else { self.options.limits },
+            env: environment::assemble(&*self.world.env, &self.options.inherit, &self.config, exec_info),
+            stdin: if spec.interactive { Stdin::Terminal } else { Stdin::Null },
+            limits: if spec.interactive { self.options.limits_with_person } else { self.options.limits },
         };
-        tracing::debug!(command = self.config.command, interactive, ?why, "running credential plugin");
-        let finished = self.world.runner.run(program).await.map_err(|reason| self.not_finished(reason))?;
-        self.read(&finished, &spec)
+        tracing::debug!(command = self.config.command, interactive = spec.interactive, "running credential plugin");
+        self.world.runner.run(program).await
     }
 
     fn interactive(&self) -> Result<bool, Error> {
@@ -216,6 +238,10 @@ impl Source for ExecPlugin {
         !self.interactive().unwrap_or(true)
     }
 
+    fn backed_off(&self) {
+        self.world.observer.observe(&Event::BackedOff);
+    }
+
     fn abandoned(&self) -> Error {
         Error::Abandoned { command: self.config.command.clone() }
     }
@@ -228,6 +254,19 @@ impl fmt::Debug for ExecPlugin {
             .field("cluster", &self.cluster)
             .field("options", &self.options)
             .finish_non_exhaustive()
+    }
+}
+
+/// Rule 87 of the specification; what Go has no word for counts as the nearest one.
+fn call_status(finished: &Result<Finished, Error>) -> (CallStatus, i32) {
+    match finished {
+        Ok(finished) if finished.ended.is_success() => (CallStatus::NoError, 0),
+        Ok(finished) => (CallStatus::PluginExecutionError, finished.ended.code()),
+        Err(Error::Ended { .. }) => (CallStatus::PluginExecutionError, -1),
+        Err(Error::NotInstalled { .. } | Error::NotStarted { reason: RunError::Start { .. }, .. }) => {
+            (CallStatus::PluginNotFoundError, 1)
+        }
+        Err(_) => (CallStatus::ClientInternalError, 1),
     }
 }
 

@@ -40,6 +40,7 @@ mod hint;
 mod keypair;
 mod kuberc;
 mod lookup;
+mod observer;
 mod policy;
 mod runner;
 
@@ -53,5 +54,8 @@ pub use flight::{Entry, Fetched, Flight, Patience, Source, Why};
 pub use keypair::KeyPairError;
 pub use kuberc::{PolicyFileError, plugin_policy};
 pub use lookup::{LookupError, look_up};
+pub use observer::{CallStatus, Event, NoObserver, Observer};
 pub use policy::{PluginPolicy, PolicyError};
-pub use runner::{Ended, Finished, Limits, OsError, Program, RunError, Runner, StderrSink, Stdin, SystemRunner};
+pub use runner::{
+    Ended, Finished, Limits, OsError, Program, RunError, Runner, StderrFn, StderrSink, Stdin, SystemRunner,
+};

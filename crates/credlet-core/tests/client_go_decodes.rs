@@ -1,5 +1,6 @@
 //! The answers of plugins, as client-go itself accepts and refuses them: `vectors/decode-*.jsonl` were recorded by
 //! `e2e/oracle-exec`, which runs client-go's own authenticator.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use credlet_api::exec::{ApiVersion, ExecConfig};
 use credlet_core::{
-    Ended, ExecOptions, ExecPlugin, Finished, FixedEnv, Program, RunError, Runner, Source as _, SystemClock, Why, World,
+    Ended, ExecOptions, ExecPlugin, Finished, FixedEnv, NoObserver, Program, RunError, Runner, Source as _,
+    SystemClock, Why, World,
 };
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -77,6 +79,7 @@ async fn ours(case: &Value) -> Result<Accepted, String> {
         clock: Arc::new(SystemClock::new()),
         env: Arc::new(FixedEnv::new([("PATH", "/bin:/usr/bin")])),
         runner: Arc::new(Printed(stdout)),
+        observer: Arc::new(NoObserver),
     };
     let plugin = ExecPlugin::new(ExecConfig::new("sh", version), None, ExecOptions::default(), world).unwrap();
     let fetched = plugin.fetch(&Why::Wanted).await.map_err(|error| error.to_string())?;

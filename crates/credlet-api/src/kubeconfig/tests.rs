@@ -67,7 +67,7 @@ fn every_field_is_read_and_knows_its_line() {
     assert_eq!(provider.config["id-token"].expose(), "x");
     let exec = user.exec.as_ref().unwrap();
     assert_eq!((&*exec.command.value, exec.line, exec.command.line), ("aws", 42, 43));
-    assert_eq!(exec.args.iter().map(crate::Secret::expose).collect::<Vec<_>>(), ["a", ""]);
+    assert_eq!(exec.args.iter().map(Secret::expose).collect::<Vec<_>>(), ["a", ""]);
     assert_eq!((&*exec.env[0].name.value, exec.env[0].value.expose(), exec.env[0].name.line), ("A", "b", 45));
     assert_eq!(&*exec.api_version.value, "client.authentication.k8s.io/v1");
     assert_eq!((&*exec.install_hint.value, exec.provide_cluster_info.value), ("buy it", true));

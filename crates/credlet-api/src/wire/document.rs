@@ -288,11 +288,7 @@ pub(crate) fn read_located<O: Object>(text: &str) -> Result<O, Fault> {
     serde_saphyr::with_deserializer_from_str_with_options(text, large_yaml_options(text.len()), |yaml| {
         Root::<O>::new(&trace).deserialize(yaml)
     })
-    .map_err(|error| match &error {
-        // A mistake in what an alias stands for is that mistake.
-        serde_saphyr::Error::AliasError { error, .. } => yaml_fault(error, &trace),
-        error => yaml_fault(error, &trace),
-    })
+    .map_err(|error| yaml_fault(&error, &trace))
 }
 
 fn read_json<O: Object>(text: &str) -> Result<O, Fault> {
@@ -388,6 +384,7 @@ fn yaml_fault(error: &serde_saphyr::Error, trace: &Trace) -> Fault {
 
     let at = error.location().map_or(Position { line: 1, column: 1 }, position);
     match error {
+        // A mistake in what an alias stands for is that mistake.
         Yaml::AliasError { error, .. } => yaml_fault(error, trace),
         Yaml::Budget { .. }
         | Yaml::AliasReplayCounterOverflow { .. }

@@ -44,6 +44,9 @@ pub trait Source: Send + Sync + 'static {
         true
     }
 
+    /// Called when somebody is given the last error again, because it is too soon for another fetch.
+    fn backed_off(&self) {}
+
     /// The error for a fetch that was dropped half-way, by the end of its runtime or by a panic.
     fn abandoned(&self) -> Self::Error;
 }
@@ -302,7 +305,10 @@ impl<S: Source> Shared<S> {
             return Step::Wait(Arc::clone(&running.outcome));
         }
         match state.backing_off(now) {
-            Some(error) => Step::Done(Err(error)),
+            Some(error) => {
+                self.source.backed_off();
+                Step::Done(Err(error))
+            }
             None => Step::Wait(self.start(state, why)),
         }
     }

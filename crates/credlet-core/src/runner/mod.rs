@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-pub use self::system::{StderrSink, SystemRunner};
+pub use self::system::{StderrFn, StderrSink, SystemRunner};
 
 /// Runs programs.
 pub trait Runner: fmt::Debug + Send + Sync {

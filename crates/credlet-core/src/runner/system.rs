@@ -48,8 +48,11 @@ pub enum StderrSink {
     /// Nowhere; the end of it is kept for the error message all the same.
     Discard,
     /// To this function, piece by piece. It should return soon.
-    Custom(Arc<dyn Fn(&[u8]) + Send + Sync>),
+    Custom(Arc<StderrFn>),
 }
+
+/// Somebody who reads what plugins complain about.
+pub type StderrFn = dyn Fn(&[u8]) + Send + Sync;
 
 impl StderrSink {
     pub(super) async fn write(&self, bytes: &[u8]) {

@@ -1,10 +1,13 @@
 //! Running real programs: what they are given, what they may do to us, and what becomes of their answers.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "what runs in a terminal is read from there")]
 
 mod bad_input;
 mod counts;
 mod given;
 mod install_hint;
 mod limits;
+mod observed;
 mod policy;
 mod terminal;
 
@@ -13,7 +16,7 @@ use std::time::Duration;
 
 use credlet_api::exec::{ApiVersion, Cluster, ExecConfig};
 use credlet_core::{
-    Credential, Error, ExecOptions, ExecPlugin, Fetched, Flight, Limits, Patience, Source as _, StderrSink,
+    Credential, Error, ExecOptions, ExecPlugin, Fetched, Flight, Limits, NoObserver, Patience, Source as _, StderrSink,
     SystemClock, SystemEnv, SystemRunner, Why, World,
 };
 use credlet_testkit::plugin::Plugin;
@@ -27,6 +30,7 @@ fn world() -> World {
         clock: Arc::new(SystemClock::new()),
         env: Arc::new(SystemEnv),
         runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)),
+        observer: Arc::new(NoObserver),
     }
 }
 
