@@ -10,7 +10,8 @@ use serde::de::MapAccess;
 use zeroize::Zeroizing;
 
 use crate::Secret;
-use crate::wire::document::{self, Duplicates, Fault, Member, Object};
+use crate::wire::document::{self, Duplicates, Member, Object};
+use crate::wire::fault::Fault;
 use crate::wire::{duration, json};
 
 /// A version of `credentialprovider.kubelet.k8s.io`.

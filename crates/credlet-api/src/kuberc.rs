@@ -2,7 +2,9 @@
 
 use serde::de::MapAccess;
 
-use crate::wire::document::{self, Duplicates, Fault, Member, Object};
+use crate::wire::document::{self, Duplicates, Member, Object};
+use crate::wire::fault::Fault;
+use crate::wire::yaml;
 
 /// The `Preference` of `kubectl.config.k8s.io`, as far as it concerns credential plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +32,7 @@ impl Preference {
         let mut rest = text;
         let mut passed_over = None;
         while !rest.is_empty() {
-            let document = document::first_document(rest);
+            let document = yaml::first_document(rest);
             rest = rest[document.len()..].strip_prefix("...").unwrap_or(&rest[document.len()..]);
             match Self::decode_document(document) {
                 Err(KubercError::Unreadable(Fault::Empty)) => {}

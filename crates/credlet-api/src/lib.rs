@@ -41,4 +41,4 @@ mod wire;
 pub use redact::scrub;
 pub use secret::Secret;
 pub use text::visible;
-pub use wire::document::{Fault, Position};
+pub use wire::fault::{Fault, Position};

@@ -6,7 +6,8 @@ use serde::de::MapAccess;
 
 use super::{ApiVersion, Cluster, ExecCredentialSpec, ExecCredentialStatus, ProxyConfig, Response};
 use crate::Secret;
-use crate::wire::document::{self, Duplicates, Fault, Member, Object, Position};
+use crate::wire::document::{self, Duplicates, Member, Object};
+use crate::wire::fault::{Fault, Position};
 use crate::wire::timestamp;
 
 impl ExecCredentialStatus {

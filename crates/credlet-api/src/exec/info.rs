@@ -1,7 +1,8 @@
 use super::decode::{Document, TypeMeta};
 use super::{AnswerError, ApiVersion, Cluster, ExecCredentialSpec};
 use crate::Secret;
-use crate::wire::document::{self, Duplicates, Fault};
+use crate::wire::document::{self, Duplicates};
+use crate::wire::fault::Fault;
 
 /// What a plugin has been told: the version to answer in, and the specification.
 ///

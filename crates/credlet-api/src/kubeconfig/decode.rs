@@ -2,7 +2,8 @@ use std::collections::HashMap;
 
 use super::objects::File;
 use super::{Config, Named, encoding};
-use crate::wire::document::{self, Fault};
+use crate::wire::document;
+use crate::wire::fault::Fault;
 
 /// Why a kubeconfig cannot be read. The texts go on where "the file …" begins.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::DecodeError;
-use crate::wire::document::Fault;
+use crate::wire::fault::Fault;
 
 pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, DecodeError> {
     match bytes {

@@ -2,5 +2,8 @@
 
 pub(crate) mod document;
 pub(crate) mod duration;
+pub(crate) mod fault;
 pub(crate) mod json;
 pub(crate) mod timestamp;
+mod visit;
+pub(crate) mod yaml;
