@@ -1,6 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+
 /// Somebody who counts: what happens to plugins, told as it happens.
 ///
 /// It is called on the way of requests, so it should return at once.
@@ -29,6 +31,22 @@ pub enum Event {
     },
     /// Somebody was given the last error, because it is too soon to run the plugin again.
     BackedOff,
+    /// A request found its credential ready.
+    Hit,
+    /// A holder of credentials has a client certificate now, in place of any that it had before.
+    CertificateHeld {
+        /// Which holder, by a number that no other has.
+        holder: u64,
+        /// When the certificate's life ends.
+        not_after: Timestamp,
+        /// How long the certificate that it replaces had lived, if there was one.
+        replaced_age: Option<SignedDuration>,
+    },
+    /// A holder has no client certificate any more, or is gone itself.
+    CertificateDropped {
+        /// Which holder.
+        holder: u64,
+    },
 }
 
 /// How a run went, in the words of client-go's metric.
