@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use credlet_api::exec::{
@@ -51,6 +51,7 @@ pub struct ExecPlugin {
     options: ExecOptions,
     world: World,
     install_hint: Seldom,
+    stdin_unavailable: Mutex<Option<String>>,
 }
 
 /// How plugins are run, apart from what a kubeconfig says.
@@ -94,7 +95,13 @@ impl ExecPlugin {
         config.check().map_err(Error::Misconfigured)?;
         let cluster = cluster.filter(|_| config.provide_cluster_info);
         let install_hint = Seldom::new(10, Duration::from_secs(3600));
-        Ok(Self { config, cluster, options, world, install_hint })
+        let stdin_unavailable = Mutex::new(options.stdin_unavailable.clone());
+        Ok(Self { config, cluster, options, world, install_hint, stdin_unavailable })
+    }
+
+    /// From now on this program needs standard input for itself, for this reason: no run may have it any more.
+    pub fn reserve_stdin(&self, reason: impl Into<String>) {
+        *self.stdin_unavailable.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.into());
     }
 
     /// The clock and the rest of what it was given.
@@ -147,14 +154,14 @@ impl ExecPlugin {
 
     fn interactive(&self) -> Result<bool, Error> {
         let terminal = self.world.env.stdin_is_terminal();
-        let unavailable = self.options.stdin_unavailable.as_ref();
+        let unavailable = self.stdin_unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let needs_person = |obstacle| Error::NeedsPerson { command: self.config.command.clone(), obstacle };
         match self.config.interactive_mode {
             InteractiveMode::Never => Ok(false),
             InteractiveMode::IfAvailable => Ok(terminal && unavailable.is_none()),
             InteractiveMode::Always if !terminal => Err(needs_person(Obstacle::NotATerminal)),
             InteractiveMode::Always => match unavailable {
-                Some(reason) => Err(needs_person(Obstacle::StdinUnavailable(reason.clone()))),
+                Some(reason) => Err(needs_person(Obstacle::StdinUnavailable(reason))),
                 None => Ok(true),
             },
         }

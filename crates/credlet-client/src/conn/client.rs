@@ -1,0 +1,231 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwap;
+use http::{HeaderValue, Request, Response};
+use rustls::pki_types::ServerName;
+
+use super::body::{Body, Payload};
+use super::dial::Dialler;
+use super::gate::Gate;
+use super::link::Usual;
+use super::pool::Pool;
+use super::retry::Call;
+use super::route::{Direct, Route};
+use super::tls::Tls;
+use super::tunnel::Tunnel;
+use super::{Error, Identity, ProxyScheme, Settings};
+
+/// Sends requests to one server, each with the credential of the moment. Clones share everything.
+///
+/// It needs a tokio runtime with time and io. Dropping the last clone closes idle connections; open answers are read to
+/// their end.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: Settings,
+    route: Arc<dyn Route>,
+    /// `None`: without TLS.
+    tls: Option<(Tls, ServerName<'static>)>,
+    /// What is known of the server is known to all generations.
+    usual: Arc<Usual>,
+    current: ArcSwap<Generation>,
+    /// One writer at a time.
+    turn: Mutex<()>,
+}
+
+/// What requests go out with.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Credential {
+    /// Which one it is: a later one has a higher number. 0 is no credential yet.
+    pub serial: u64,
+    /// The `Authorization` of requests that have none of their own. [`Client::publish`] marks it sensitive.
+    pub authorization: Option<HeaderValue>,
+    /// The client certificate.
+    pub identity: Option<Identity>,
+}
+
+impl Credential {
+    /// The first has the number 1.
+    pub fn new(serial: u64, authorization: Option<HeaderValue>, identity: Option<Identity>) -> Self {
+        Self { serial, authorization, identity }
+    }
+}
+
+/// The number of the [`Credential`] that a response was asked for with: an extension of every response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentWith(pub u64);
+
+/// A credential and the connections made with it. A request takes one of these as it is when it starts.
+struct Generation {
+    credential: Credential,
+    /// Shared with the generation before if only the token has changed.
+    pool: Arc<Pool>,
+}
+
+impl Client {
+    /// No connection is made yet, and no credential is sent until one is [published](Self::publish).
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn new(settings: Settings) -> Result<Self, Error> {
+        let server = &settings.server;
+        let tls = Tls::new(settings.crypto.clone(), settings.roots.clone(), settings.clock.clone());
+        let route = match (&settings.route, &settings.proxy) {
+            (Some(route), _) => route.clone(),
+            (None, None) => Arc::new(Direct::new(settings.limits.connect)),
+            (None, Some(proxy)) => Arc::new(Tunnel {
+                direct: Direct::new(settings.limits.connect),
+                tls: match proxy.scheme() {
+                    ProxyScheme::Https => Some(tls.as_ref().map_err(Clone::clone)?.for_proxy()?),
+                    _ => None,
+                },
+                forwards: !server.is_https() && proxy.scheme() != ProxyScheme::Socks5,
+                proxy: proxy.clone(),
+            }),
+        };
+        let tls = if server.is_https() && !route.is_private() {
+            let name = settings.tls_server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(server.host());
+            let name = ServerName::try_from(name.to_owned())
+                .map_err(|_| Error::Server { reason: "has a host that no certificate can be for" })?;
+            Some((tls?, name))
+        } else {
+            None
+        };
+        let usual = Arc::default();
+        let pool = pool(&settings, &route, tls.as_ref(), None, &usual)?;
+        let first = Generation { credential: Credential::default(), pool };
+        let current = ArcSwap::from_pointee(first);
+        Ok(Self { shared: Arc::new(Shared { settings, route, tls, usual, current, turn: Mutex::new(()) }) })
+    }
+
+    /// From now on requests go out with this credential. One with a lower number than the current is ignored, so that
+    /// a caller who comes late does not undo what happened meanwhile.
+    ///
+    /// A new token takes effect on the open connections. A new certificate needs new ones: the old ones are closed,
+    /// those in use when their last request has ended or the drain limit is over. The limit is kept by a task in
+    /// the caller's runtime; without a runtime there is no limit.
+    ///
+    /// # Errors
+    /// What is wrong with the certificate. The current credential stays.
+    pub fn publish(&self, mut credential: Credential) -> Result<(), Error> {
+        if let Some(authorization) = &mut credential.authorization {
+            authorization.set_sensitive(true);
+        }
+        let shared = &self.shared;
+        let _turn = shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = shared.current.load_full();
+        if credential.serial < current.credential.serial {
+            return Ok(());
+        }
+        let serial = credential.serial;
+        if credential.identity == current.credential.identity {
+            shared.current.store(Arc::new(Generation { credential, pool: current.pool.clone() }));
+            tracing::debug!(serial, host = %shared.settings.server, "the credential is replaced, the connections stay");
+            return Ok(());
+        }
+        let identity = credential.identity.clone();
+        let pool = pool(&shared.settings, &shared.route, shared.tls.as_ref(), identity, &shared.usual)?;
+        shared.current.store(Arc::new(Generation { credential, pool }));
+        tracing::debug!(serial, host = %shared.settings.server, "the client certificate is replaced, and the connections with it");
+        self.shared.settle(&current.pool);
+        Ok(())
+    }
+
+    /// The number of the credential that is sent now.
+    pub fn serial(&self) -> u64 {
+        self.shared.current.load().credential.serial
+    }
+
+    /// Sends a request and waits for the head of the answer. Its path is taken as it is; a URL for another server is
+    /// refused.
+    ///
+    /// A request that the server has not processed is sent again, with the credential of that moment, and a GET also
+    /// if the connection turns out to have been dead. Nothing else is ever sent twice. A request with `Upgrade`
+    /// goes over HTTP/1.1; take the stream with `hyper::upgrade::on`.
+    ///
+    /// # Errors
+    /// When there is no answer. Any answer is `Ok`.
+    pub async fn send(&self, mut request: Request<Payload>) -> Result<Response<Body>, Error> {
+        self.shared.settings.server.address(&mut request)?;
+        let mut call = Call::new(request, self.shared.settings.replays);
+        loop {
+            let current = self.shared.current.load_full();
+            let Some(request) = call.next(current.credential.authorization.as_ref()) else {
+                return Err(Error::Stopped { host: self.shared.settings.server.name().clone() });
+            };
+            match current.pool.attempt(request, call.upgrade).await {
+                Ok(mut response) => {
+                    response.extensions_mut().insert(SentWith(current.credential.serial));
+                    return Ok(response);
+                }
+                Err(failed) => call.again(failed)?,
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Lets an old pool run dry.
+    fn settle(&self, pool: &Pool) {
+        pool.retire();
+        let Some(limit) = self.settings.drain else { return };
+        let (gate, clock) = (pool.dialler.gate.clone(), self.settings.clock.clone());
+        match tokio::runtime::Handle::try_current() {
+            // It holds the gate and not the generation, so it keeps nothing open.
+            Ok(runtime) => drop(runtime.spawn(async move { gate.drain(limit, &*clock).await })),
+            Err(_) => tracing::debug!("no runtime to keep the drain limit"),
+        }
+    }
+}
+
+fn pool(
+    settings: &Settings,
+    route: &Arc<dyn Route>,
+    tls: Option<&(Tls, ServerName<'static>)>,
+    identity: Option<Identity>,
+    usual: &Arc<Usual>,
+) -> Result<Arc<Pool>, Error> {
+    let tls = match tls {
+        Some((tls, name)) => Some((tls.session(identity)?, name.clone())),
+        None => None,
+    };
+    let dialler = Dialler {
+        server: settings.server.clone(),
+        route: route.clone(),
+        tls,
+        limits: settings.limits.clone(),
+        clock: settings.clock.clone(),
+        gate: Gate::default(),
+    };
+    Ok(Pool::new(dialler, settings.tuning.clone(), usual.clone()))
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("server", &self.shared.settings.server).field("serial", &self.serial()).finish()
+    }
+}
+
+impl tower_service::Service<Request<Payload>> for Client {
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Error>> + Send>>;
+
+    /// Always: limits are the server's, and are kept by the pool.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Payload>) -> Self::Future {
+        let client = self.clone();
+        Box::pin(async move { client.send(request).await })
+    }
+}

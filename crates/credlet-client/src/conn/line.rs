@@ -1,0 +1,260 @@
+use std::error::Error as StdError;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::client::TlsStream;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::body::BodyFailed;
+use super::error::chain;
+use super::gate::Gate;
+use super::route::Wire;
+use super::{Error, words};
+
+/// What is known about one connection, for as long as anything depends on it.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) host: Arc<str>,
+    gate: Gate,
+    /// When it was made, by the monotonic clock.
+    made: Duration,
+    /// It has answered before, so if it breaks now it has probably been dead since.
+    proven: AtomicBool,
+    /// How it ended. HTTP/2 keeps only kind and text of such an error, so it is noted where it first appears.
+    fault: OnceLock<Fault>,
+    /// Ends this connection alone; the gate ends it with all the others.
+    stop: CancellationToken,
+}
+
+#[derive(Debug)]
+enum Fault {
+    /// The peer's last word, as to why it does not want us.
+    Refused(String),
+    Broke(String),
+}
+
+impl Line {
+    pub(super) fn new(host: Arc<str>, gate: Gate, made: Duration) -> Self {
+        let stop = gate.stop();
+        Self { host, gate, made, proven: AtomicBool::new(false), fault: OnceLock::new(), stop }
+    }
+
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven.load(Relaxed)
+    }
+
+    /// Whether it was there before.
+    pub(super) fn is_older_than(&self, time: Duration) -> bool {
+        self.made < time
+    }
+
+    pub(super) fn prove(&self) {
+        // Written once, read by all requests: leave the cache line alone.
+        if !self.is_proven() {
+            self.proven.store(true, Relaxed);
+        }
+    }
+
+    /// Tells who must act from what the HTTP library says.
+    pub(super) fn explain<E: StdError + Send + Sync + 'static>(&self, error: E) -> Error {
+        let host = self.host.clone();
+        if self.gate.is_cut() {
+            return Error::Rotated { host };
+        }
+        for cause in chain(&error) {
+            if let Some(ours) = cause.downcast_ref::<Error>() {
+                return ours.clone();
+            }
+            if let Some(BodyFailed(source)) = cause.downcast_ref() {
+                return Error::RequestBody { host, source: source.clone() };
+            }
+            if let Some(error) = cause.downcast_ref::<h2::Error>()
+                && error.is_reset()
+                && error.is_remote()
+                && let Some(reason) = error.reason()
+            {
+                return Error::Reset { host, reason: format!("{reason:?}") };
+            }
+            // HTTP/1.1 keeps the error itself, and not always the connection it came from.
+            if let Some(error) = cause.downcast_ref::<io::Error>().and_then(words::tls)
+                && let rustls::Error::AlertReceived(_) = error
+            {
+                return Error::Handshake { host, reason: words::failure(error) };
+            }
+        }
+        match self.fault.get() {
+            Some(Fault::Refused(reason)) => Error::Handshake { host, reason: reason.clone() },
+            Some(Fault::Broke(reason)) => {
+                Error::Broken { host, reason: reason.clone(), source: Some(Arc::new(error)) }
+            }
+            None => Error::Broken { host, reason: reason(&error), source: Some(Arc::new(error)) },
+        }
+    }
+
+    /// The same for those who had not sent anything yet.
+    pub(super) fn explain_end(&self) -> Error {
+        let host = self.host.clone();
+        match self.fault.get() {
+            _ if self.gate.is_cut() => Error::Rotated { host },
+            Some(Fault::Refused(reason)) => Error::Handshake { host, reason: reason.clone() },
+            Some(Fault::Broke(reason)) => Error::Broken { host, reason: reason.clone(), source: None },
+            None => Error::Broken { host, reason: "it was closing".into(), source: None },
+        }
+    }
+
+    /// Ends the connection, for this reason, whatever is on it. To drop it would not do: the HTTP library keeps it as
+    /// long as somebody waits for an answer.
+    pub(super) fn give_up(&self, reason: String) {
+        self.blame(reason);
+        self.stop.cancel();
+    }
+
+    fn blame(&self, reason: String) {
+        let _ = self.fault.set(Fault::Broke(reason));
+    }
+
+    /// Notes how the connection ended, and takes the advertisement out of the library's text.
+    fn note(&self, error: io::Error) -> io::Error {
+        let (fault, error) = match words::tls(&error) {
+            Some(tls @ rustls::Error::AlertReceived(_)) => (Fault::Refused(words::failure(tls)), error),
+            Some(tls) => (Fault::Broke(words::failure(tls)), error),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let reason = "the server closed it without ending TLS";
+                (Fault::Broke(reason.into()), io::Error::new(error.kind(), reason))
+            }
+            None => (Fault::Broke(error.to_string()), error),
+        };
+        let _ = self.fault.set(fault);
+        error
+    }
+}
+
+/// When the connection itself has said nothing: then it was given up on this side.
+fn reason(error: &(dyn StdError + 'static)) -> String {
+    for cause in chain(error) {
+        if let Some(error) = cause.downcast_ref::<h2::Error>()
+            && let Some(reason) = error.reason()
+        {
+            return match error.is_remote() {
+                true => format!("the server shut it down ({reason:?})"),
+                false => format!("the server broke the rules of HTTP/2 ({reason:?})"),
+            };
+        }
+        if let Some(error) = cause.downcast_ref::<hyper::Error>() {
+            if error.is_parse() {
+                return "the server does not speak HTTP".into();
+            }
+            if error.is_user() || error.is_canceled() {
+                return "it was closing".into();
+            }
+        }
+    }
+    // A ping without an answer: the library says no more than that the stream is broken.
+    "it has gone silent".into()
+}
+
+/// One connection. The switch that ends it lies here because everything ends here: HTTP/1.1, HTTP/2, and a stream that
+/// was upgraded and has left the HTTP library.
+pub(super) struct Io {
+    inner: Inner,
+    line: Arc<Line>,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    forwarded: bool,
+    _live: TaskTrackerToken,
+}
+
+pub(super) enum Inner {
+    Plain(Wire),
+    Tls(Box<TlsStream<Wire>>),
+}
+
+impl Io {
+    pub(super) fn new(inner: Inner, line: Line, forwarded: bool) -> Self {
+        let cut = Box::pin(line.stop.clone().cancelled_owned());
+        let live = line.gate.enter();
+        Self { inner, line: Arc::new(line), cut, forwarded, _live: live }
+    }
+
+    pub(super) fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+}
+
+fn aborted() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "it was cut on this side")
+}
+
+macro_rules! inner {
+    ($io:expr, $stream:ident => $call:expr) => {
+        match &mut $io.inner {
+            Inner::Plain($stream) => $call,
+            Inner::Tls($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Io {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        // A connection always has a read pending, so here the switch is always heard.
+        if self.cut.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(aborted()));
+        }
+        let before = buffer.filled().len();
+        let result = ready!(inner!(self, stream => Pin::new(stream).poll_read(cx, buffer)));
+        if result.is_ok() && buffer.filled().len() == before && buffer.remaining() > 0 {
+            self.line.blame("the server closed it".into());
+        }
+        Poll::Ready(result.map_err(|error| self.line.note(error)))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.line.stop.is_cancelled() {
+            return Poll::Ready(Err(aborted()));
+        }
+        let result = ready!(inner!(self, stream => Pin::new(stream).poll_write(cx, bytes)));
+        Poll::Ready(result.map_err(|error| self.line.note(error)))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.line.stop.is_cancelled() {
+            return Poll::Ready(Err(aborted()));
+        }
+        let result = ready!(inner!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices)));
+        Poll::Ready(result.map_err(|error| self.line.note(error)))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.inner {
+            Inner::Plain(stream) => stream.is_write_vectored(),
+            Inner::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        inner!(self, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        inner!(self, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
+
+/// For the HTTP/1.1 pool, which hands the line on with every answer and error.
+impl Connection for Io {
+    fn connected(&self) -> Connected {
+        Connected::new().proxy(self.forwarded).extra(self.line.clone())
+    }
+}

@@ -1,0 +1,162 @@
+//! What may be sent again, and how often.
+
+use std::error::Error as StdError;
+use std::io;
+
+use h2::Reason;
+use http::header::{AUTHORIZATION, UPGRADE};
+use http::{HeaderValue, Method, Request};
+
+use super::Error;
+use super::body::Payload;
+use super::error::chain;
+
+/// So often a request is sent that never left us: each time another connection had just been closed.
+const UNSENT: u8 = 8;
+
+/// What of it is used up by a connection on which the server never said a word. Perhaps it was just shutting down, but
+/// more likely it wants nothing to do with us.
+const STILLBORN: u8 = 4;
+
+/// An attempt that brought no answer.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: Error,
+    pub(super) failure: Failure,
+    /// The request itself, if it comes back.
+    pub(super) request: Option<Request<Payload>>,
+}
+
+impl Failed {
+    /// Nothing was written.
+    pub(super) fn unsent(error: Error, request: Request<Payload>) -> Self {
+        Self { error, failure: Failure::Unsent, request: Some(request) }
+    }
+
+    /// Nothing was written, and the connection was never any good.
+    pub(super) fn stillborn(error: Error, request: Request<Payload>) -> Self {
+        Self { error, failure: Failure::Stillborn, request: Some(request) }
+    }
+
+    pub(super) fn finally(error: Error) -> Self {
+        Self { error, failure: Failure::Final, request: None }
+    }
+}
+
+/// What the server has had of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nothing.
+    Unsent,
+    /// Nothing, and it has not said anything either.
+    Stillborn,
+    /// All of it perhaps, but it says that it has done nothing with it.
+    Unprocessed,
+    /// Perhaps some. The connection had served before, and was probably dead when the request was put on it.
+    Broken,
+    /// Perhaps all.
+    Final,
+}
+
+impl Failure {
+    pub(super) fn of(error: &(dyn StdError + 'static), proven: bool) -> Self {
+        if chain(error).any(unprocessed) {
+            Self::Unprocessed
+        } else if proven && chain(error).any(broken) {
+            Self::Broken
+        } else {
+            Self::Final
+        }
+    }
+}
+
+fn unprocessed(error: &(dyn StdError + 'static)) -> bool {
+    error.downcast_ref::<h2::Error>().is_some_and(|error| {
+        let reason = error.reason();
+        error.is_remote()
+            && (reason == Some(Reason::REFUSED_STREAM) || (error.is_go_away() && reason == Some(Reason::NO_ERROR)))
+    })
+}
+
+fn broken(error: &(dyn StdError + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref::<hyper::Error>() {
+        // A request that waits inside the library when the connection dies is reported as an error of the user.
+        return error.is_incomplete_message() || error.is_canceled() || error.is_closed() || error.is_user();
+    }
+    error.is::<io::Error>() || error.downcast_ref::<h2::Error>().is_some_and(h2::Error::is_io)
+}
+
+/// A request on its way through as many attempts as it may have.
+pub(super) struct Call {
+    request: Option<Request<Payload>>,
+    /// The caller's own `Authorization` is left alone.
+    own_authorization: bool,
+    pub(super) upgrade: bool,
+    unsent: u8,
+    replays: u8,
+}
+
+impl Call {
+    pub(super) fn new(request: Request<Payload>, replays: u8) -> Self {
+        Self {
+            own_authorization: request.headers().contains_key(AUTHORIZATION),
+            upgrade: request.headers().contains_key(UPGRADE),
+            request: Some(request),
+            unsent: UNSENT,
+            replays,
+        }
+    }
+
+    /// The request for the next attempt, with the credential of now. A copy stays here if there can be another one.
+    pub(super) fn next(&mut self, authorization: Option<&HeaderValue>) -> Option<Request<Payload>> {
+        let mut request = self.request.take()?;
+        if !self.own_authorization {
+            match authorization {
+                Some(value) => request.headers_mut().insert(AUTHORIZATION, value.clone()),
+                None => request.headers_mut().remove(AUTHORIZATION),
+            };
+        }
+        if self.replays > 0 {
+            self.request = copy(&request);
+        }
+        Some(request)
+    }
+
+    /// Whether to try again.
+    ///
+    /// # Errors
+    /// That of the attempt, if it was the last.
+    pub(super) fn again(&mut self, failed: Failed) -> Result<(), Error> {
+        let Failed { error, failure, request } = failed;
+        let left = match failure {
+            Failure::Final => None,
+            Failure::Unsent => self.unsent.checked_sub(1).inspect(|left| self.unsent = *left),
+            Failure::Stillborn => self.unsent.checked_sub(STILLBORN).inspect(|left| self.unsent = *left),
+            Failure::Broken if !self.is_harmless() => None,
+            Failure::Unprocessed | Failure::Broken => self.replays.checked_sub(1).inspect(|left| self.replays = *left),
+        };
+        if request.is_some() {
+            self.request = request;
+        }
+        if left.is_none() || self.request.is_none() {
+            return Err(error);
+        }
+        tracing::debug!(%error, ?failure, "sending the request again");
+        Ok(())
+    }
+
+    /// Whether it may reach the server twice.
+    fn is_harmless(&self) -> bool {
+        let method = self.request.as_ref().map(Request::method);
+        !self.upgrade && matches!(method, Some(&Method::GET | &Method::HEAD))
+    }
+}
+
+fn copy(request: &Request<Payload>) -> Option<Request<Payload>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
+}

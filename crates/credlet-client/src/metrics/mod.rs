@@ -1,0 +1,230 @@
+//! What there is to see of plugins and credentials, for Prometheus.
+//!
+//! The names, labels, buckets and help texts that begin with `rest_client_` are those of Kubernetes' own programs, so
+//! that their dashboards and alerts work here unchanged. Those that begin with `credlet_` tell what these do not: how long
+//! plugins run, how often a request finds its credential ready, and how often it is turned away. `docs/alerts.yaml` has
+//! alert rules for both.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use credlet_client::metrics::Metrics;
+//! use credlet_core::World;
+//!
+//! let mut world = World::system();
+//! let metrics = Arc::new(Metrics::new(Arc::clone(&world.clock)));
+//! world.observer = Arc::clone(&metrics) as _;
+//!
+//! // Whatever is built with this world is counted from here on. The answer to a scrape:
+//! let body = metrics.encode();
+//! assert!(body.ends_with("rest_client_exec_plugin_ttl_seconds +Inf\n"));
+//! ```
+
+mod histogram;
+mod text;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+
+use credlet_core::{CallStatus, Clock, Event, Observer};
+
+use histogram::Histogram;
+use text::Text;
+
+/// Counts what happens, and shows it in Prometheus' text format.
+///
+/// A request that finds its credential ready costs one atomic addition; what is behind a lock happens a few times an hour.
+/// There is no registry and nothing global: whoever makes one gives it to the [`World`](credlet_core::World)s that it is
+/// to count, and answers scrapes with it.
+#[derive(Debug)]
+pub struct Metrics {
+    clock: Arc<dyn Clock>,
+    /// When the certificate of each holder ends.
+    certificates: Mutex<BTreeMap<u64, Timestamp>>,
+    rotation_age: Histogram,
+    calls: Mutex<BTreeMap<(i32, CallStatus), u64>>,
+    policy_allowed: AtomicU64,
+    policy_denied: AtomicU64,
+    run_duration: Histogram,
+    hits: AtomicU64,
+    back_offs: AtomicU64,
+}
+
+impl Metrics {
+    /// The media type of what [`encode`](Self::encode) gives, for the header `Content-Type`.
+    pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+    /// Nothing has happened yet. The clock says how long certificates have left to live when that is shown.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            certificates: Mutex::default(),
+            rotation_age: Histogram::new(&ROTATION_AGE_BUCKETS),
+            calls: Mutex::default(),
+            policy_allowed: AtomicU64::new(0),
+            policy_denied: AtomicU64::new(0),
+            run_duration: Histogram::new(&RUN_DURATION_BUCKETS),
+            hits: AtomicU64::new(0),
+            back_offs: AtomicU64::new(0),
+        }
+    }
+
+    /// Everything as of now, in Prometheus' text format 0.0.4.
+    pub fn encode(&self) -> String {
+        let mut body = String::new();
+        // A String takes whatever it is given.
+        let _ = self.write_to(&mut body);
+        body
+    }
+
+    /// Writes what [`encode`](Self::encode) gives. No lock is held while `out` takes its time.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_to(&self, out: impl fmt::Write) -> fmt::Result {
+        let mut text = Text::new(out);
+        // By name, as Go's registry has them.
+        text.counter(
+            "credlet_credential_hits_total",
+            "Number of requests that found their credential ready.",
+            load(&self.hits),
+        )?;
+        text.counter(
+            "credlet_exec_plugin_backoffs_total",
+            "Number of times a caller was given the last error of an exec plugin, because it was too soon to run it again.",
+            load(&self.back_offs),
+        )?;
+        text.histogram(
+            "credlet_exec_plugin_run_duration_seconds",
+            "Histogram of the number of seconds an exec plugin ran, however it ended.",
+            &self.run_duration.snapshot(),
+        )?;
+        self.write_calls(&mut text)?;
+        text.histogram(
+            "rest_client_exec_plugin_certificate_rotation_age",
+            "[ALPHA] Histogram of the number of seconds the last auth exec plugin client certificate lived before \
+             being rotated. If auth exec plugin client certificates are unused, histogram will contain no data.",
+            &self.rotation_age.snapshot(),
+        )?;
+        self.write_policy_calls(&mut text)?;
+        text.gauge(
+            "rest_client_exec_plugin_ttl_seconds",
+            "[ALPHA] Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec \
+             plugin. The value is in seconds until certificate expiry (negative if already expired). If auth exec \
+             plugins are unused or manage no TLS certificates, the value will be +INF.",
+            self.shortest_ttl(),
+        )
+    }
+
+    fn write_calls(&self, text: &mut Text<impl fmt::Write>) -> fmt::Result {
+        const NAME: &str = "rest_client_exec_plugin_call_total";
+        let calls = lock(&self.calls).clone();
+        if calls.is_empty() {
+            return Ok(());
+        }
+        text.counters(
+            NAME,
+            "[ALPHA] Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, \
+             plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code. The \
+             exit code will be set to 0 if and only if the plugin call was successful.",
+        )?;
+        for ((code, status), count) in calls {
+            text.count(NAME, &[("code", &code.to_string()), ("call_status", status.as_str())], count)?;
+        }
+        Ok(())
+    }
+
+    /// Kubernetes declares this one with two labels and gives it one value, so that it was never exported (weakness W15
+    /// of the specification). The label is ours.
+    fn write_policy_calls(&self, text: &mut Text<impl fmt::Write>) -> fmt::Result {
+        const NAME: &str = "rest_client_exec_plugin_policy_call_total";
+        let results = [("allowed", load(&self.policy_allowed)), ("denied", load(&self.policy_denied))];
+        if results.iter().all(|(_, count)| *count == 0) {
+            return Ok(());
+        }
+        text.counters(
+            NAME,
+            "[ALPHA] Number of comparisons of an exec plugin to the plugin policy and allowlist (if any), partitioned \
+             by whether or not the policy permits the plugin",
+        )?;
+        for (result, count) in results.into_iter().filter(|(_, count)| *count > 0) {
+            text.count(NAME, &[("result", result)], count)?;
+        }
+        Ok(())
+    }
+
+    fn shortest_ttl(&self) -> f64 {
+        let first = lock(&self.certificates).values().min().copied();
+        first.map_or(f64::INFINITY, |not_after| not_after.duration_since(self.clock.now()).as_secs_f64())
+    }
+}
+
+impl Observer for Metrics {
+    fn observe(&self, event: &Event) {
+        match *event {
+            Event::PolicyChecked { allowed: true } => add_one(&self.policy_allowed),
+            Event::PolicyChecked { allowed: false } => add_one(&self.policy_denied),
+            Event::Called { status, code, took } => {
+                *lock(&self.calls).entry((code, status)).or_default() += 1;
+                if has_run(status) {
+                    self.run_duration.observe(SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX));
+                }
+            }
+            Event::BackedOff => add_one(&self.back_offs),
+            Event::Hit => add_one(&self.hits),
+            Event::CertificateHeld { holder, not_after, replaced_age } => {
+                lock(&self.certificates).insert(holder, not_after);
+                if let Some(age) = replaced_age {
+                    self.rotation_age.observe(age);
+                }
+            }
+            Event::CertificateDropped { holder } => {
+                lock(&self.certificates).remove(&holder);
+            }
+            // Not ours to count.
+            _ => {}
+        }
+    }
+}
+
+/// Kubernetes' buckets, in seconds: up to an hour is too often, from 3 months on too seldom.
+const ROTATION_AGE_BUCKETS: [f64; 11] = [
+    600.0,         // 10 minutes
+    1_800.0,       // 30 minutes
+    3_600.0,       // 1 hour
+    14_400.0,      // 4 hours
+    86_400.0,      // 1 day
+    604_800.0,     // 1 week
+    2_592_000.0,   // 1 month
+    7_776_000.0,   // 3 months
+    15_552_000.0,  // 6 months
+    31_104_000.0,  // 1 year
+    124_416_000.0, // 4 years
+];
+
+/// In seconds. A plugin with a cache of its own takes some 10 ms, one that asks a cloud some seconds. Two bounds are the
+/// limits of `core`: beyond 60 s only a plugin that talks to a person goes on, and beyond 300 s none does.
+const RUN_DURATION_BUCKETS: [f64; 14] =
+    [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+
+/// Where no program was started, nothing ran: those moments would hide how long runs take.
+fn has_run(status: CallStatus) -> bool {
+    matches!(status, CallStatus::NoError | CallStatus::PluginExecutionError)
+}
+
+fn add_one(counter: &AtomicU64) {
+    // Nothing else is read on the strength of a count.
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,172 @@
+//! Prometheus' text format, version 0.0.4, to the byte as Go's `expfmt` writes it.
+//!
+//! Not by the crate prometheus-client: that one writes OpenMetrics, where `# HELP` and `# TYPE` of a counter lack the
+//! `_total` that its samples have. To a reader of the older format these are two different names, and what Kubernetes'
+//! programs show is the older format.
+
+use std::fmt;
+
+use super::histogram::Snapshot;
+
+/// Writes families of samples, one after the other. Names are not checked: they are ours.
+pub(super) struct Text<W> {
+    out: W,
+}
+
+impl<W: fmt::Write> Text<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self { out }
+    }
+
+    /// A counter without labels.
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.counters(name, help)?;
+        self.count(name, &[], value)
+    }
+
+    /// The head of counters with labels, each of which follows by [`count`](Self::count).
+    pub(super) fn counters(&mut self, name: &str, help: &str) -> fmt::Result {
+        self.head(name, help, "counter")
+    }
+
+    /// One counter of a family.
+    pub(super) fn count(&mut self, name: &str, labels: &[(&str, &str)], value: u64) -> fmt::Result {
+        self.sample(name, "", labels, value as f64)
+    }
+
+    /// A gauge without labels.
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.head(name, help, "gauge")?;
+        self.sample(name, "", &[], value)
+    }
+
+    /// A histogram without labels.
+    pub(super) fn histogram(&mut self, name: &str, help: &str, snapshot: &Snapshot) -> fmt::Result {
+        self.head(name, help, "histogram")?;
+        for (bound, count) in &snapshot.cumulative {
+            self.sample(name, "_bucket", &[("le", &Float(*bound).to_string())], *count as f64)?;
+        }
+        let count = snapshot.count as f64;
+        self.sample(name, "_bucket", &[("le", "+Inf")], count)?;
+        self.sample(name, "_sum", &[], snapshot.sum)?;
+        self.sample(name, "_count", &[], count)
+    }
+
+    fn head(&mut self, name: &str, help: &str, kind: &str) -> fmt::Result {
+        write!(self.out, "# HELP {name} ")?;
+        self.escaped(help, "\\\n")?;
+        writeln!(self.out, "\n# TYPE {name} {kind}")
+    }
+
+    fn sample(&mut self, name: &str, suffix: &str, labels: &[(&str, &str)], value: f64) -> fmt::Result {
+        write!(self.out, "{name}{suffix}")?;
+        let mut before = '{';
+        for (label, value) in labels {
+            write!(self.out, "{before}{label}=\"")?;
+            self.escaped(value, "\\\n\"")?;
+            self.out.write_char('"')?;
+            before = ',';
+        }
+        let after = if labels.is_empty() { "" } else { "}" };
+        writeln!(self.out, "{after} {}", Float(value))
+    }
+
+    fn escaped(&mut self, text: &str, special: &str) -> fmt::Result {
+        for c in text.chars() {
+            match c {
+                '\n' => self.out.write_str("\\n")?,
+                c if special.contains(c) => write!(self.out, "\\{c}")?,
+                c => self.out.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number as Go's `strconv` writes it by format `g`: the fewest digits that read back as the same number, with an
+/// exponent from 1e+06 on and below 0.0001. (Of two equally short and equally near ones Go takes the even one. That
+/// begins at 1e+13, where a second is no matter.)
+struct Float(f64);
+
+impl fmt::Display for Float {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(value) = *self;
+        if value.is_infinite() {
+            return f.write_str(if value > 0.0 { "+Inf" } else { "-Inf" });
+        }
+        // Zero without a sign: Go's writer takes a short cut there.
+        if value.is_nan() || value == 0.0 {
+            return f.write_str(if value.is_nan() { "NaN" } else { "0" });
+        }
+        if (0.0001..1e6).contains(&value.abs()) {
+            return write!(f, "{value}");
+        }
+        let scientific = format!("{value:e}");
+        let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+        write!(f, "{digits}e{sign}{exponent:0>2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Text<&mut String>) -> fmt::Result) -> String {
+        let mut out = String::new();
+        write(&mut Text::new(&mut out)).unwrap();
+        out
+    }
+
+    #[test]
+    fn numbers_look_as_in_go() {
+        // By `strconv.FormatFloat(x, 'g', -1, 64)` of Go 1.26, and by `expfmt` for what that leaves open.
+        for (number, expected) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (1.0, "1"),
+            (-1.0, "-1"),
+            (604_800.0, "604800"),
+            (100_000.5, "100000.5"),
+            (999_999.0, "999999"),
+            (1e6, "1e+06"),
+            (1_234_567.0, "1.234567e+06"),
+            (-2_592_000.5, "-2.5920005e+06"),
+            (124_416_000.0, "1.24416e+08"),
+            (1e21, "1e+21"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (0.1, "0.1"),
+            (0.0001, "0.0001"),
+            (0.00012345, "0.00012345"),
+            (0.00001, "1e-05"),
+            (5e-324, "5e-324"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(Float(number).to_string(), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_reads_back_as_itself(number in any::<f64>()) {
+            let read: f64 = Float(number).to_string().parse().unwrap();
+            prop_assert_eq!(read, number);
+        }
+    }
+
+    #[test]
+    fn a_label_keeps_quotes_backslashes_and_line_breaks() {
+        let line = written(|text| text.count("n_total", &[("a", "say \"hi\"\n"), ("b", "C:\\é")], 3));
+        assert_eq!(line, "n_total{a=\"say \\\"hi\\\"\\n\",b=\"C:\\\\é\"} 3\n");
+    }
+
+    #[test]
+    fn a_help_text_keeps_backslashes_and_line_breaks_and_its_quotes_as_they_are() {
+        let family = written(|text| text.gauge("n", "one \"two\"\nC:\\", 0.5));
+        assert_eq!(family, "# HELP n one \"two\"\\nC:\\\\\n# TYPE n gauge\nn 0.5\n");
+    }
+}

@@ -1,0 +1,95 @@
+//! What else a kubeconfig says about who we are.
+
+use std::time::Duration;
+
+use credlet_client::Client;
+use credlet_testkit::ca::Ca;
+use credlet_testkit::logs::Watch;
+use credlet_testkit::plugin::Plugin;
+use credlet_testkit::server::{ClientCertificates, Server};
+use http::StatusCode;
+
+use crate::{base64, options, resolve, status};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn static_credentials_are_sent_and_the_plugin_beside_them_is_not_run() {
+    let watch = Watch::new();
+    let (token, password) = (watch.secret("token"), watch.secret("password"));
+    let ca = Ca::new();
+    let ada = ca.client("ada").issue();
+    let server = Server::setup(&ca).client_certificates(ClientCertificates::Optional).start();
+    let plugin = Plugin::new().exits(1);
+    let exec = format!(
+        "exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: '{}'}}",
+        plugin.command().display()
+    );
+    let send = async |user: String| {
+        let client = Client::new(&resolve(&server.url(), &ca, &user), options()).unwrap();
+        watch.text(format!("{client:?}"));
+        assert_eq!(status(&client, "/version").await, StatusCode::OK);
+        server.last_request()
+    };
+    let seen = send(format!("{{token: '{}', {exec}}}", token.expose())).await;
+    assert_eq!(seen.bearer(), Some(token.expose()));
+    let seen = send(format!("{{username: ada, password: '{}', {exec}}}", password.expose())).await;
+    let expected = format!("Basic {}", base64(&format!("ada:{}", password.expose())));
+    assert_eq!(seen.header("authorization"), Some(&*expected));
+    let seen = send(format!(
+        "{{client-certificate-data: {}, client-key-data: {}, {exec}}}",
+        base64(ada.cert_pem()),
+        base64(ada.key_pem())
+    ))
+    .await;
+    assert_eq!((seen.common_name(), seen.header("authorization")), (Some("ada"), None));
+    assert_eq!(plugin.runs(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_to_act_as_and_who_is_asking_go_with_every_request() {
+    let ca = Ca::new();
+    let server = Server::setup(&ca).start();
+    let user = "{token: t, as: grace, as-uid: '7', as-groups: [a, b], as-user-extra: {Scope/x%: [v]}}";
+    let client = Client::new(&resolve(&format!("{}/k8s/clusters/c-1/", server.url()), &ca, user), options()).unwrap();
+    status(&client, "/version?x=1").await;
+    let seen = server.last_request();
+    assert_eq!(seen.path, "/k8s/clusters/c-1/version?x=1");
+    assert_eq!(seen.header("impersonate-user"), Some("grace"));
+    assert_eq!(seen.header("impersonate-uid"), Some("7"));
+    assert_eq!(seen.header("impersonate-extra-scope%2fx%25"), Some("v"));
+    assert!(seen.header("user-agent").unwrap().starts_with("credlet/"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_file_is_read_again_when_its_token_is_refused() {
+    let watch = Watch::new();
+    let (one, two) = (watch.secret("first token"), watch.secret("second token"));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, format!("{}\n", one.expose())).unwrap();
+    let ca = Ca::new();
+    let server = Server::setup(&ca).start();
+    server.accept_token(one.expose());
+    let user = format!("{{tokenFile: '{}'}}", file.display());
+    let client = Client::new(&resolve(&server.url(), &ca, &user), options()).unwrap();
+    assert_eq!(status(&client, "/version").await, StatusCode::OK);
+
+    std::fs::write(&file, format!("{}\n", two.expose())).unwrap();
+    server.revoke_token(one.expose());
+    server.accept_token(two.expose());
+    assert_eq!(status(&client, "/version").await, StatusCode::OK);
+    assert_eq!(server.last_request().bearer(), Some(two.expose()));
+    watch.text(format!("{client:?}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_plain_http_no_plugin_is_run_and_the_reason_is_said() {
+    let ca = Ca::new();
+    let plugin = Plugin::answering("token");
+    let resolved = resolve("http://127.0.0.1:9", &ca, &crate::exec_user(&plugin));
+    assert_eq!(resolved.warnings.len(), 1);
+    assert!(resolved.warnings[0].to_string().contains("no credential is sent"), "{}", resolved.warnings[0]);
+    let client = Client::new(&resolved, options()).unwrap();
+    let request = http::Request::get("/").body(credlet_client::conn::Payload::empty()).unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(40), client.send(request)).await.unwrap().is_err());
+    assert_eq!(plugin.runs(), 0);
+}

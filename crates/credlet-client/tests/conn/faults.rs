@@ -1,0 +1,321 @@
+//! What servers and networks do: each row of `spec/connections.md`, section 4.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use credlet_client::conn::{Client, Error};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::support::raw::{INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, Raw};
+use crate::support::server::{Options, Server};
+use crate::support::{client, event, get, open, post, settings, soon, until, whole};
+
+fn raw_client(raw: &Raw) -> Client {
+    Client::new(settings(&raw.url(), raw.ca.pem())).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_outlives_a_goodbye_and_new_requests_go_elsewhere() {
+    let server = Server::start().await;
+    let client = client(&server);
+    let mut watch = soon(open(&client, "/watch")).await.unwrap().into_body();
+    assert_eq!(event(&mut watch).await.unwrap().unwrap(), "begun\n");
+    server.goodbye();
+    until(|| {
+        server.tell("news\n");
+        server.accepted() == 1
+    })
+    .await;
+    for _ in 0..10 {
+        soon(get(&client, "/")).await.unwrap();
+    }
+    assert_eq!(event(&mut watch).await.unwrap().unwrap(), "news\n");
+    assert_eq!(server.accepted(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_connection_that_dies_as_a_get_starts_costs_nothing() {
+    let server = Server::start().await;
+    let client = client(&server);
+    for _ in 0..300 {
+        soon(get(&client, "/")).await.unwrap();
+        server.die();
+        // At once, so that the request meets the connection in every state of dying.
+        soon(get(&client, "/")).await.unwrap();
+    }
+}
+
+/// A proven connection that behaves like this for its second request, and good ones after it.
+async fn second_request<F: Future<Output = ()> + Send + 'static>(
+    bad: impl Fn(crate::support::raw::Conn, u32) -> F + Send + Sync + 'static,
+) -> Raw {
+    let bad = Arc::new(bad);
+    Raw::start(move |number, mut conn| {
+        let bad = bad.clone();
+        async move {
+            conn.hello(100).await;
+            if number > 1 {
+                return conn.be_good().await;
+            }
+            let Some(first) = conn.request().await else { return };
+            conn.answer(first, Some(b"first")).await;
+            if let Some(second) = conn.request().await {
+                bad(conn, second).await;
+            }
+        }
+    })
+    .await
+}
+
+async fn outcome(raw: Raw, method: &str) -> (Result<String, Error>, usize) {
+    let client = raw_client(&raw);
+    assert_eq!(soon(get(&client, "/")).await.unwrap(), "first");
+    let result = match method {
+        "GET" => soon(get(&client, "/")).await,
+        _ => soon(post(&client, "/", "body")).await,
+    };
+    (result, raw.accepted())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_stream_is_sent_again_whatever_it_is() {
+    for method in ["GET", "POST"] {
+        let raw = second_request(|mut conn, stream| async move {
+            conn.reset(stream, REFUSED_STREAM).await;
+            conn.be_good().await;
+        })
+        .await;
+        assert_eq!(outcome(raw, method).await.0.unwrap(), "good", "{method}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_goodbye_before_a_request_lets_it_be_sent_again_whatever_it_is() {
+    for method in ["GET", "POST"] {
+        let raw = second_request(|mut conn, stream| async move {
+            conn.goaway(stream - 2, NO_ERROR).await;
+            conn.be_silent().await;
+        })
+        .await;
+        let (result, accepted) = outcome(raw, method).await;
+        assert_eq!((result.unwrap().as_str(), accepted), ("good", 2), "{method}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_goodbye_that_covers_it_and_a_close_only_a_get_is_sent_again() {
+    for clean in [true, false] {
+        let covering = move || {
+            second_request(move |mut conn, stream| async move {
+                conn.goaway(stream, NO_ERROR).await;
+                if clean {
+                    conn.close().await;
+                }
+            })
+        };
+        let (result, accepted) = outcome(covering().await, "GET").await;
+        assert_eq!((result.unwrap().as_str(), accepted), ("good", 2), "clean={clean}");
+        let (result, accepted) = outcome(covering().await, "POST").await;
+        assert!(matches!(result, Err(Error::Broken { .. })), "clean={clean} {result:?}");
+        assert_eq!(accepted, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_death_without_a_byte_only_a_get_is_sent_again() {
+    let (result, accepted) = outcome(second_request(|_, _| async {}).await, "GET").await;
+    assert_eq!((result.unwrap().as_str(), accepted), ("good", 2));
+    let (result, accepted) = outcome(second_request(|_, _| async {}).await, "POST").await;
+    let Err(error @ Error::Broken { .. }) = result else { panic!("{result:?}") };
+    let text = whole(&error);
+    assert!(text.contains("broke: the server closed it without ending TLS"), "{text}");
+    assert!(!text.contains("http"), "an address in {text}");
+    assert_eq!(accepted, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_get_is_not_sent_again_on_a_connection_that_never_answered() {
+    let raw = Raw::start(|_, mut conn| async move {
+        conn.hello(100).await;
+        conn.request().await;
+    })
+    .await;
+    let error = soon(get(&raw_client(&raw), "/")).await.unwrap_err();
+    assert!(matches!(error, Error::Broken { .. }), "{error:?}");
+    assert_eq!(raw.accepted(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_for_any_other_reason_is_an_error() {
+    let raw = second_request(|mut conn, stream| async move {
+        conn.reset(stream, INTERNAL_ERROR).await;
+        conn.be_good().await;
+    })
+    .await;
+    let (result, accepted) = outcome(raw, "GET").await;
+    let Err(error @ Error::Reset { .. }) = result else { panic!("{result:?}") };
+    assert!(error.to_string().ends_with("reset the request (INTERNAL_ERROR)"), "{error}");
+    assert_eq!(accepted, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_everything_is_not_asked_for_ever() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let raw = Raw::start(move |_, mut conn| {
+        let count = count.clone();
+        async move {
+            conn.hello(100).await;
+            while let Some(stream) = conn.request().await {
+                count.fetch_add(1, SeqCst);
+                conn.reset(stream, REFUSED_STREAM).await;
+            }
+        }
+    })
+    .await;
+    let error = soon(get(&raw_client(&raw), "/")).await.unwrap_err();
+    assert!(matches!(error, Error::Reset { .. }), "{error:?}");
+    assert_eq!(asked.load(SeqCst), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_is_cut_never_ends_cleanly() {
+    for protocol in ["h2", "http/1.1"] {
+        let server = Server::with(Options { alpn: vec![protocol], ..Options::default() }).await;
+        let mut watch = soon(open(&client(&server), "/watch")).await.unwrap().into_body();
+        assert_eq!(event(&mut watch).await.unwrap().unwrap(), "begun\n");
+        server.die();
+        let error = event(&mut watch).await.expect("not a clean end").unwrap_err();
+        assert!(matches!(error, Error::Broken { .. }), "{protocol} {error:?}");
+        assert!(!error.is_rotated());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_restarts_is_unreachable_meanwhile_and_then_well() {
+    let server = Server::start().await;
+    let (client, at) = (client(&server), server.at);
+    soon(get(&client, "/")).await.unwrap();
+    let ca = server.stop().await;
+    let error = soon(get(&client, "/")).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert_eq!(whole(&error), format!("{at} cannot be reached: Connection refused (os error 111)"));
+    let server = Server::under(ca, Options { port: at.port(), ..Options::default() }).await;
+    soon(get(&client, "/")).await.unwrap();
+    assert_eq!(server.resumed(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handshake_that_hangs_is_one_socket_and_one_error_for_all_who_wait() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let sockets = Arc::new(Mutex::new(Vec::new()));
+    let held = sockets.clone();
+    tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            held.lock().unwrap().push(socket);
+        }
+    });
+    let mut settings = settings(&format!("https://{at}"), credlet_testkit::ca::Ca::new().pem());
+    settings.limits.tls = Duration::from_millis(300);
+    let client = Client::new(settings).unwrap();
+    let mut callers = JoinSet::new();
+    for _ in 0..5 {
+        let client = client.clone();
+        callers.spawn(async move { get(&client, "/").await.unwrap_err().to_string() });
+    }
+    for error in soon(callers.join_all()).await {
+        assert_eq!(error, format!("{at} did not answer within 0.3 seconds (TLS handshake)"));
+    }
+    assert_eq!(sockets.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_limit_holds_over_connecting_and_tls_together() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings =
+        settings(&format!("https://{}", listener.local_addr().unwrap()), credlet_testkit::ca::Ca::new().pem());
+    settings.limits.dial = Duration::from_millis(200);
+    let error = soon(get(&Client::new(settings).unwrap(), "/")).await.unwrap_err();
+    assert!(matches!(error, Error::TimedOut { after, .. } if after == Duration::from_millis(200)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_settings_is_given_up() {
+    let raw = Raw::start(|_, mut conn| async move { conn.be_silent().await }).await;
+    let mut settings = settings(&raw.url(), raw.ca.pem());
+    settings.limits.tls = Duration::from_secs(1);
+    let client = Client::new(settings).unwrap();
+    let mut callers = JoinSet::new();
+    for _ in 0..20 {
+        let client = client.clone();
+        callers.spawn(async move { get(&client, "/").await.unwrap_err().to_string() });
+    }
+    for error in soon(callers.join_all()).await {
+        assert!(error.ends_with("broke: no HTTP/2 settings came within 1 seconds"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_network_gone_silent_is_noticed_by_pings() {
+    let raw = Raw::start(|_, mut conn| async move {
+        conn.hello(100).await;
+        let Some(stream) = conn.request().await else { return };
+        conn.answer(stream, None).await;
+        conn.data(stream, b"begun").await;
+        conn.be_silent().await;
+    })
+    .await;
+    let mut settings = settings(&raw.url(), raw.ca.pem());
+    let ping = settings.tuning.ping.as_mut().unwrap();
+    (ping.interval, ping.timeout) = (Duration::from_millis(300), Duration::from_millis(200));
+    let client = Client::new(settings).unwrap();
+    let mut watch = soon(open(&client, "/watch")).await.unwrap().into_body();
+    assert_eq!(event(&mut watch).await.unwrap().unwrap(), "begun");
+    let error = event(&mut watch).await.expect("not a clean end").unwrap_err();
+    assert!(error.to_string().ends_with("broke: it has gone silent"), "{}", whole(&error));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_storm_of_posts_and_goodbyes_none_arrives_twice() {
+    let server = Server::start().await;
+    let client = client(&server);
+    let (done, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let mut callers = JoinSet::new();
+    for caller in 0..32 {
+        let (client, stop, done, failed) = (client.clone(), stop.clone(), done.clone(), failed.clone());
+        callers.spawn(async move {
+            for n in 0.. {
+                if stop.load(SeqCst) {
+                    return;
+                }
+                match post(&client, "/once", format!("{caller}-{n}")).await {
+                    Ok(_) => done.fetch_add(1, SeqCst),
+                    // What became of it is really not known.
+                    Err(Error::Broken { .. }) => failed.fetch_add(1, SeqCst),
+                    Err(other) => panic!("{other:?}"),
+                };
+            }
+        });
+    }
+    for n in 0..100 {
+        let before = done.load(SeqCst);
+        until(|| done.load(SeqCst) >= before + 20).await;
+        if n % 10 == 9 { server.die() } else { server.goodbye() }
+    }
+    stop.store(true, SeqCst);
+    soon(callers.join_all()).await;
+    let arrived = server.seen.arrived.lock().unwrap();
+    assert_eq!(arrived.iter().filter(|(_, times)| **times > 1).collect::<Vec<_>>(), []);
+    assert!(arrived.len() >= done.load(SeqCst));
+    println!(
+        "{} posts, {} of them with an unknown outcome, {} connections",
+        done.load(SeqCst),
+        failed.load(SeqCst),
+        server.accepted()
+    );
+}

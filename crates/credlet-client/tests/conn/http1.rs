@@ -1,0 +1,101 @@
+//! HTTP/1.1: upgrades, and servers that know nothing newer.
+
+use credlet_client::conn::{Client, Error};
+use http::header::{CONNECTION, UPGRADE};
+use http::{Method, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+
+use crate::support::server::{Options, Server};
+use crate::support::{client, get, post, request, settings, soon, until, whole};
+
+async fn old_server() -> Server {
+    Server::with(Options { alpn: vec!["http/1.1"], ..Options::default() }).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_http2_is_spoken_to_on_the_connection_that_found_out() {
+    let server = old_server().await;
+    let client = client(&server);
+    for _ in 0..3 {
+        assert_eq!(soon(get(&client, "/")).await.unwrap(), "nobody none connection=1 h2=false");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http2_can_be_left_out() {
+    let server = Server::start().await;
+    let mut settings = settings(&server.url(), server.ca.pem());
+    settings.tuning.http2 = false;
+    let client = Client::new(settings).unwrap();
+    assert_eq!(soon(get(&client, "/")).await.unwrap(), "nobody none connection=1 h2=false");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_goes_over_http1_beside_the_http2_connection() {
+    let server = Server::start().await;
+    let client = client(&server);
+    assert_eq!(soon(get(&client, "/")).await.unwrap(), "nobody none connection=1 h2=true");
+    for method in [Method::GET, Method::POST] {
+        let mut request = request(method, "/echo", "");
+        request.headers_mut().insert(CONNECTION, "Upgrade".parse().unwrap());
+        request.headers_mut().insert(UPGRADE, "SPDY/3.1".parse().unwrap());
+        let mut response = soon(client.send(request)).await.unwrap();
+        assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+        let mut stream = TokioIo::new(soon(hyper::upgrade::on(&mut response)).await.unwrap());
+        stream.write_all(b"hello").await.unwrap();
+        let mut back = [0; 5];
+        soon(stream.read_exact(&mut back)).await.unwrap();
+        assert_eq!(&back, b"hello");
+    }
+    assert_eq!(soon(get(&client, "/")).await.unwrap(), "nobody none connection=1 h2=true");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_idle_connection_costs_a_get_nothing() {
+    let server = old_server().await;
+    let client = client(&server);
+    let mut failed = Vec::new();
+    for _ in 0..200 {
+        soon(get(&client, "/")).await.unwrap();
+        server.die();
+        failed.extend(soon(get(&client, "/")).await.err().map(|error| whole(&error)));
+    }
+    // A fresh connection may meet the order to die as well, and is not believed to be merely old.
+    assert!(failed.len() <= 2, "{failed:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn posts_and_goodbyes_never_make_one_arrive_twice() {
+    let server = old_server().await;
+    let client = client(&server);
+    let mut callers = JoinSet::new();
+    for caller in 0..16 {
+        let client = client.clone();
+        callers.spawn(async move {
+            for n in 0..60 {
+                match post(&client, "/once", format!("{caller}-{n}")).await {
+                    Ok(_) | Err(Error::Broken { .. }) => {}
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        });
+    }
+    let mut until_next = 20;
+    for n in 0.. {
+        // The next caller to finish, or enough arrivals for the next order.
+        tokio::select! {
+            done = soon(callers.join_next()) => match done {
+                Some(done) => done.unwrap(),
+                None => break,
+            },
+            () = until(|| server.seen.arrived.lock().unwrap().len() > until_next) => {
+                until_next += 20;
+                if n % 10 == 9 { server.die() } else { server.goodbye() }
+            }
+        }
+    }
+    let arrived = server.seen.arrived.lock().unwrap();
+    assert!(arrived.len() > 300 && arrived.values().all(|times| *times == 1), "{}", arrived.len());
+}

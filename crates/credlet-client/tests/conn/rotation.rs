@@ -1,0 +1,182 @@
+//! Credentials that are replaced while requests are under way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use credlet_client::conn::{Client, SentWith};
+use credlet_testkit::logs::Watch;
+use http::header::{CONNECTION, UPGRADE};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+
+use crate::support::server::{Options, Server, TLS12, TLS13};
+use crate::support::{client, credential, event, get, open, request, settings, soon, until, whole};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_token_takes_effect_on_the_open_connection() {
+    let server = Server::start().await;
+    let client = client(&server);
+    for (serial, token) in [(1, "t1"), (2, "t2"), (3, "t3")] {
+        client.publish(credential(serial, token, None)).unwrap();
+        assert_eq!(soon(get(&client, "/")).await.unwrap(), format!("nobody {token} connection=1 h2=true"));
+    }
+    // Whoever comes late with an older one changes nothing.
+    client.publish(credential(2, "t2", None)).unwrap();
+    let answer = soon(open(&client, "/")).await.unwrap();
+    assert_eq!(answer.extensions().get(), Some(&SentWith(3)));
+    assert_eq!(client.serial(), 3);
+    assert_eq!(crate::support::text(answer).await.unwrap(), "nobody t3 connection=1 h2=true");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_certificate_takes_effect_at_once_and_the_old_connection_closes() {
+    for protocol in ["h2", "http/1.1"] {
+        let server = Server::with(Options { alpn: vec![protocol], ..Options::default() }).await;
+        let client = client(&server);
+        let (one, two) = (server.ca.client("one").issue(), server.ca.client("two").issue());
+        let watch = Watch::new();
+        watch.adopt("key", one.key_pem());
+        client.publish(credential(1, "t1", Some(&one))).unwrap();
+        assert!(soon(get(&client, "/")).await.unwrap().starts_with("one t1 connection=1 "), "{protocol}");
+        // The same certificate again: no reason to connect anew.
+        client.publish(credential(2, "t2", Some(&one))).unwrap();
+        assert!(soon(get(&client, "/")).await.unwrap().starts_with("one t2 connection=1 "), "{protocol}");
+        client.publish(credential(3, "t3", Some(&two))).unwrap();
+        assert!(soon(get(&client, "/")).await.unwrap().starts_with("two t3 connection=2 "), "{protocol}");
+        client.publish(credential(4, "t4", None)).unwrap();
+        assert!(soon(get(&client, "/")).await.unwrap().starts_with("nobody t4 connection=3 "), "{protocol}");
+        until(|| server.live() == 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_under_way_ends_with_the_credential_it_began_with() {
+    let server = Server::start().await;
+    let client = client(&server);
+    let (one, two) = (server.ca.client("one").issue(), server.ca.client("two").issue());
+    client.publish(credential(1, "t1", Some(&one))).unwrap();
+    let mut watch = soon(open(&client, "/watch")).await.unwrap().into_body();
+    assert_eq!(event(&mut watch).await.unwrap().unwrap(), "begun\n");
+    let slow = client.clone();
+    let slow = tokio::spawn(async move { get(&slow, "/slow").await });
+    until(|| server.seen.waiting.load(SeqCst) == 1).await;
+
+    client.publish(credential(2, "t2", Some(&two))).unwrap();
+    assert!(soon(get(&client, "/")).await.unwrap().starts_with("two t2 "));
+    server.seen.answer_slow.notify_one();
+    assert_eq!(soon(slow).await.unwrap().unwrap(), "one t1");
+    server.tell("news\n");
+    assert_eq!(event(&mut watch).await.unwrap().unwrap(), "news\n");
+    server.tell("end");
+    let end = event(&mut watch).await;
+    assert!(end.is_none(), "{end:?}");
+    // And with it the last reason to keep the old connection.
+    until(|| server.live() == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_drain_limit_cuts_what_is_left_and_says_that_it_was_us() {
+    for protocol in ["h2", "http/1.1"] {
+        let server = Server::with(Options { alpn: vec![protocol], ..Options::default() }).await;
+        let mut settings = settings(&server.url(), server.ca.pem());
+        settings.drain = Some(Duration::from_millis(200));
+        let client = Client::new(settings).unwrap();
+        let mut watch = soon(open(&client, "/watch")).await.unwrap().into_body();
+        assert_eq!(event(&mut watch).await.unwrap().unwrap(), "begun\n");
+        client.publish(credential(1, "t1", Some(&server.ca.client("one").issue()))).unwrap();
+        let error = event(&mut watch).await.expect("not a clean end").unwrap_err();
+        assert!(error.is_rotated(), "{protocol} {}", whole(&error));
+        assert!(soon(get(&client, "/")).await.unwrap().starts_with("one t1 "));
+        until(|| server.live() == 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgraded_stream_is_cut_as_well() {
+    let server = Server::start().await;
+    let mut settings = settings(&server.url(), server.ca.pem());
+    settings.drain = Some(Duration::ZERO);
+    let client = Client::new(settings).unwrap();
+    let mut request = request(http::Method::GET, "/echo", "");
+    request.headers_mut().insert(CONNECTION, "upgrade".parse().unwrap());
+    request.headers_mut().insert(UPGRADE, "echo".parse().unwrap());
+    let mut response = soon(client.send(request)).await.unwrap();
+    let mut stream = TokioIo::new(soon(hyper::upgrade::on(&mut response)).await.unwrap());
+    stream.write_all(b"hello").await.unwrap();
+    let mut back = [0; 5];
+    soon(stream.read_exact(&mut back)).await.unwrap();
+    client.publish(credential(1, "t1", Some(&server.ca.client("one").issue()))).unwrap();
+    let error = soon(stream.read_exact(&mut back)).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionAborted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_session_is_resumed_across_certificates_but_within_one_it_is() {
+    for versions in [TLS12, TLS13] {
+        let server = Server::with(Options { versions, ..Options::default() }).await;
+        let client = client(&server);
+        for n in 1..=20 {
+            let name = format!("user-{n}");
+            client.publish(credential(n, "t", Some(&server.ca.client(&name).issue()))).unwrap();
+            let answer = soon(get(&client, "/")).await.unwrap();
+            assert!(answer.starts_with(&name), "{answer}");
+        }
+        assert_eq!((server.accepted(), server.resumed()), (20, 0));
+        // A dial more with the same certificate.
+        server.die();
+        until(|| server.live() == 0).await;
+        assert!(soon(get(&client, "/")).await.unwrap().starts_with("user-20 "));
+        assert_eq!((server.accepted(), server.resumed()), (21, 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_load_a_rotation_loses_nothing_and_nobody_sees_an_old_identity() {
+    let server = Server::start().await;
+    let client = client(&server);
+    let identities: Vec<_> = (0..=38).map(|n| server.ca.client(&n.to_string()).issue()).collect();
+    let (current, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let answers = Arc::new(AtomicUsize::new(0));
+    client.publish(credential(1, "0", Some(&identities[0]))).unwrap();
+    let mut callers = JoinSet::new();
+    for _ in 0..32 {
+        let (client, current, stop, answers) = (client.clone(), current.clone(), stop.clone(), answers.clone());
+        callers.spawn(async move {
+            let mut wrong = Vec::new();
+            while !stop.load(SeqCst) {
+                let at_start = current.load(SeqCst);
+                match soon(get(&client, "/")).await {
+                    Ok(answer) => {
+                        let mut parts = answer.split(' ');
+                        let (user, token) = (parts.next().unwrap(), parts.next().unwrap());
+                        if user != token || user.parse::<u64>().unwrap() < at_start {
+                            wrong.push(format!("{answer} although {at_start} was current"));
+                        }
+                    }
+                    Err(error) => wrong.push(whole(&error)),
+                }
+                answers.fetch_add(1, SeqCst);
+            }
+            wrong
+        });
+    }
+    for n in 1..=38_u64 {
+        let before = answers.load(SeqCst);
+        until(|| answers.load(SeqCst) >= before + 100).await;
+        let index = usize::try_from(n).unwrap();
+        client.publish(credential(n + 1, &n.to_string(), Some(&identities[index]))).unwrap();
+        current.store(n, SeqCst);
+    }
+    stop.store(true, SeqCst);
+    assert_eq!(soon(callers.join_all()).await.concat(), Vec::<String>::new());
+    println!(
+        "{} answers over {} connections, {} resumed",
+        answers.load(SeqCst),
+        server.accepted(),
+        server.resumed()
+    );
+    assert_eq!(server.resumed(), 0);
+    until(|| server.live() == 1).await;
+}
