@@ -137,15 +137,20 @@ pub(super) struct BodyFailed(pub(super) Cause);
 /// It holds its place on the connection until it ends, fails or is dropped. Dropping it before its end is free on
 /// HTTP/2 and closes the connection on HTTP/1.1.
 pub struct Body {
-    inner: Incoming,
+    /// `None` after the end: one who keeps the body must not keep the connection.
+    rest: Option<Rest>,
     line: Arc<Line>,
-    place: Option<Slot>,
+}
+
+struct Rest {
+    incoming: Incoming,
+    _place: Option<Slot>,
 }
 
 impl Body {
-    pub(super) fn new(inner: Incoming, line: Arc<Line>, place: Option<Slot>) -> Self {
-        let place = if inner.is_end_stream() { None } else { place };
-        Self { inner, line, place }
+    pub(super) fn new(incoming: Incoming, line: Arc<Line>, place: Option<Slot>) -> Self {
+        let rest = (!incoming.is_end_stream()).then_some(Rest { incoming, _place: place });
+        Self { rest, line }
     }
 }
 
@@ -160,18 +165,19 @@ impl HttpBody for Body {
     type Error = Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
-        if !matches!(frame, Some(Ok(_))) || self.inner.is_end_stream() {
-            self.place = None;
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(&mut rest.incoming).poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) || rest.incoming.is_end_stream() {
+            self.rest = None;
         }
         Poll::Ready(frame.map(|frame| frame.map_err(|error| self.line.explain(error))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.rest.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.rest.as_ref().map_or(SizeHint::with_exact(0), |rest| rest.incoming.size_hint())
     }
 }
