@@ -91,9 +91,7 @@ impl Line {
         }
         match self.fault.get() {
             Some(Fault::Refused(reason)) => Error::Handshake { host, reason: reason.clone() },
-            Some(Fault::Broke(reason)) => {
-                Error::Broken { host, reason: reason.clone(), source: Some(Arc::new(error)) }
-            }
+            Some(Fault::Broke(reason)) => Error::Broken { host, reason: reason.clone(), source: Some(Arc::new(error)) },
             None => Error::Broken { host, reason: reason(&error), source: Some(Arc::new(error)) },
         }
     }

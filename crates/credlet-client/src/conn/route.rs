@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::{HeaderValue, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tower_service::Service as _;
 
 use super::error::{Cause, chain};
@@ -83,6 +84,13 @@ impl Direct {
         Self { tcp, limit }
     }
 
+    async fn tcp(&self, target: &Target) -> Result<TcpStream, Error> {
+        let uri = Uri::builder().scheme("http").authority(target.to_string()).path_and_query("/").build();
+        let uri = uri.map_err(|error| self.failure(target, &error))?;
+        let stream = self.tcp.clone().call(uri).await.map_err(|error| self.failure(target, &error))?;
+        Ok(stream.into_inner())
+    }
+
     /// Keeps what the system said and leaves out the layers between.
     fn failure(&self, target: &Target, error: &(dyn StdError + 'static)) -> Error {
         let host = target.to_string().into();
@@ -108,12 +116,35 @@ impl fmt::Debug for Direct {
 
 impl Route for Direct {
     fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
-        let mut tcp = self.tcp.clone();
-        Box::pin(async move {
-            let uri = Uri::builder().scheme("http").authority(target.to_string()).path_and_query("/").build();
-            let uri = uri.map_err(|error| self.failure(target, &error))?;
-            let stream = tcp.call(uri).await.map_err(|error| self.failure(target, &error))?;
-            Ok(Box::new(stream.into_inner()) as Wire)
-        })
+        Box::pin(async move { Ok(Box::new(self.tcp(target).await?) as Wire) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn tcp_does_not_delay_and_asks_a_silent_peer_for_a_sign_of_life() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for host in ["127.0.0.1", "localhost"] {
+            let stream = Direct::new(Duration::from_secs(30)).tcp(&Target::new(host, port)).await.unwrap();
+            assert!(stream.nodelay().unwrap());
+            assert!(rustix::net::sockopt::socket_keepalive(&stream).unwrap());
+            assert_eq!(rustix::net::sockopt::tcp_keepidle(&stream).unwrap(), Duration::from_secs(30));
+        }
+    }
+
+    #[tokio::test]
+    async fn who_cannot_be_reached_is_named_with_the_systems_own_words() {
+        let direct = Direct::new(Duration::from_secs(30));
+        let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let error = direct.tcp(&Target::new("127.0.0.1", port)).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("127.0.0.1:{port} cannot be reached"));
+        assert_eq!(error.source().unwrap().to_string(), "Connection refused (os error 111)");
+        let error = direct.tcp(&Target::new("no-such-host.invalid", 443)).await.unwrap_err();
+        assert_eq!(error.to_string(), "no-such-host.invalid:443 cannot be reached");
+        assert!(error.source().unwrap().to_string().starts_with("failed to lookup address"));
     }
 }

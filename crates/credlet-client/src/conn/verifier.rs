@@ -151,3 +151,102 @@ impl ServerCertVerifier for Either {
         self.0.supported_verify_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use credlet_testkit::ca::Ca;
+    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+    use rustls::RootCertStore;
+
+    use super::*;
+
+    type Der = CertificateDer<'static>;
+
+    /// What webpki alone says, and what we say, of this certificate for `localhost`.
+    fn judged(served: &Der, bundle: &Der, name: &str) -> (bool, bool) {
+        let mut roots = RootCertStore::empty();
+        roots.add(bundle.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let verify = |verifier: &dyn ServerCertVerifier| {
+            verifier.verify_server_cert(served, &[], &name, &[], UnixTime::now()).is_ok()
+        };
+        let alone = verify(&*inner);
+        (alone, verify(&PinnedLeaf { inner, bundle: vec![bundle.clone()] }))
+    }
+
+    fn self_signed(is_ca: IsCa, expired: bool) -> Der {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        if expired {
+            params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        }
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
+    }
+
+    const HOST: &str = "localhost";
+
+    #[test]
+    fn what_an_authority_issued_is_trusted_with_the_authority_in_the_bundle() {
+        let ca = Ca::new();
+        assert_eq!(judged(&ca.server().issue().cert_der(), &ca.der(), HOST), (true, true));
+    }
+
+    #[test]
+    fn a_leaf_in_the_bundle_is_trusted_itself_as_kubectl_does() {
+        let leaf = Ca::new().server().issue().cert_der();
+        assert_eq!(judged(&leaf, &leaf, HOST), (false, true));
+    }
+
+    #[test]
+    fn a_leaf_in_the_bundle_vouches_for_no_other_leaf() {
+        let ca = Ca::new();
+        let (served, pinned) = (ca.server().issue().cert_der(), ca.server().issue().cert_der());
+        assert_eq!(judged(&served, &pinned, HOST), (false, false));
+    }
+
+    #[test]
+    fn an_expired_leaf_is_refused_although_it_is_in_the_bundle() {
+        let leaf = Ca::new().server().expired().issue().cert_der();
+        assert_eq!(judged(&leaf, &leaf, HOST), (false, false));
+    }
+
+    #[test]
+    fn a_leaf_for_another_name_is_refused_although_it_is_in_the_bundle() {
+        let leaf = Ca::new().server().issue().cert_der();
+        assert_eq!(judged(&leaf, &leaf, "api.example"), (false, false));
+    }
+
+    #[test]
+    fn a_leaf_for_clients_only_is_refused_although_it_is_in_the_bundle() {
+        let leaf = Ca::new().client("jane").for_host(HOST).issue().cert_der();
+        assert_eq!(judged(&leaf, &leaf, HOST), (false, false));
+    }
+
+    #[test]
+    fn a_self_signed_certificate_without_the_ca_flag_is_trusted() {
+        let leaf = self_signed(IsCa::NoCa, false);
+        assert_eq!(judged(&leaf, &leaf, HOST), (true, true));
+    }
+
+    #[test]
+    fn a_self_signed_certificate_that_denies_the_ca_flag_is_trusted() {
+        let leaf = self_signed(IsCa::ExplicitNoCa, false);
+        assert_eq!(judged(&leaf, &leaf, HOST), (true, true));
+    }
+
+    #[test]
+    fn a_self_signed_authority_that_serves_itself_is_trusted() {
+        let ca = self_signed(IsCa::Ca(BasicConstraints::Unconstrained), false);
+        assert_eq!(judged(&ca, &ca, HOST), (false, true));
+        assert_eq!(judged(&ca, &ca, "api.example"), (false, false));
+    }
+
+    #[test]
+    fn an_expired_authority_that_serves_itself_is_refused() {
+        let ca = self_signed(IsCa::Ca(BasicConstraints::Unconstrained), true);
+        assert_eq!(judged(&ca, &ca, HOST), (false, false));
+    }
+}

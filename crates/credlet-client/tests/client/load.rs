@@ -1,9 +1,12 @@
-//! Ten thousand requests across an expiry, a certificate rotation and a revocation.
+//! Ten thousand requests across an expiry, a certificate rotation and a revocation, to a server in its own process.
 
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use credlet_client::Client;
 use credlet_client::conn::Payload;
 use credlet_testkit::ca::Ca;
 use credlet_testkit::plugin::Plugin;
@@ -12,33 +15,126 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use tokio::sync::Semaphore;
 
-use crate::{HANG, client, get};
+use crate::{HANG, exec_user, get, options, resolve_with};
+
+/// Names the directory through which a server in its own process is talked to.
+const SERVER: &str = "CREDLET_TEST_SERVER";
+
+// Without the log check, which would look through a line for every frame: the other tests here have it.
+const TOKENS: [&str; 3] = ["first-token", "second-token", "third-token"];
+
+/// This test binary once more, as the server: it writes down where it is and whom it knows, and does as files tell it.
+struct OwnProcess {
+    dir: tempfile::TempDir,
+    child: Child,
+}
+
+impl OwnProcess {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let this_binary = std::env::current_exe().unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test plays the outside world")]
+        let child = Command::new(this_binary)
+            .args(["--exact", "load::serves_in_its_own_process"])
+            .env(SERVER, dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { dir, child };
+        until(|| server.dir.path().join("url").exists()).await;
+        server
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(name)).unwrap()
+    }
+
+    /// Which token the server saw last.
+    fn last_token(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("last")).unwrap_or_default()
+    }
+
+    async fn revoke(&self, token: &str) {
+        put(self.dir.path(), "revoke", token);
+        until(|| !self.dir.path().join("revoke").exists()).await;
+    }
+}
+
+impl Drop for OwnProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whole or not at all: somebody is looking at it.
+fn put(dir: &Path, name: &str, text: &str) {
+    let beside = dir.join(format!("{name}.new"));
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(beside, dir.join(name)).unwrap();
+}
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(HANG, wait).await.unwrap();
+}
+
+/// The server's process. As a test of its own it has nothing to say.
+#[tokio::test(flavor = "multi_thread")]
+async fn serves_in_its_own_process() {
+    #[expect(clippy::disallowed_methods, reason = "a test plays the outside world")]
+    let Some(dir) = std::env::var_os(SERVER).map(PathBuf::from) else { return };
+    let ca = Ca::new();
+    let server = Server::setup(&ca).client_certificates(ClientCertificates::Required).start();
+    TOKENS.iter().for_each(|token| server.accept_token(*token));
+    put(&dir, "ca", ca.pem());
+    for name in ["one", "two"] {
+        let identity = ca.client(name).issue();
+        put(&dir, &format!("{name}.crt"), identity.cert_pem());
+        put(&dir, &format!("{name}.key"), identity.key_pem());
+    }
+    put(&dir, "url", &server.url());
+    // Until the test, and its directory with it, is gone.
+    while dir.exists() {
+        if let Ok(token) = std::fs::read_to_string(dir.join("revoke")) {
+            server.revoke_token(&token);
+            std::fs::remove_file(dir.join("revoke")).unwrap();
+        }
+        if server.counts().requests > 0 {
+            let last = server.last_request();
+            if let (Some(token), true) = (last.bearer(), dir.exists()) {
+                put(&dir, "last", token);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_requests_survive_an_expiry_a_rotation_and_a_revocation() {
-    // Without the log check, which would look through a line for every frame: the other tests here have it.
-    let tokens = ["first-token", "second-token", "third-token"];
-    let ca = Ca::new();
-    let (one, two) = (ca.client("one").issue(), ca.client("two").issue());
-    let server = Server::setup(&ca).client_certificates(ClientCertificates::Required).start_in_thread();
-    tokens.iter().for_each(|token| server.accept_token(*token));
+    let server = OwnProcess::start().await;
     let slow = Duration::from_secs(1);
     // The second answer is renewed ahead of the first one's expiry and brings another certificate; the third is asked
     // for because the second token is revoked.
     let plugin = Plugin::new()
         .sleeps(slow)
-        .answers(tokens[0])
-        .certificate(one.cert_pem(), one.key_pem())
+        .answers(TOKENS[0])
+        .certificate(server.read("one.crt"), server.read("one.key"))
         .expiring_in(Duration::from_secs(5))
         .on_the_next_run()
         .sleeps(slow)
-        .answers(tokens[1])
-        .certificate(two.cert_pem(), two.key_pem())
+        .answers(TOKENS[1])
+        .certificate(server.read("two.crt"), server.read("two.key"))
         .on_the_next_run()
         .sleeps(slow)
-        .answers(tokens[2])
-        .certificate(two.cert_pem(), two.key_pem());
-    let client = client(&server, &ca, &plugin);
+        .answers(TOKENS[2])
+        .certificate(server.read("two.crt"), server.read("two.key"));
+    let resolved = resolve_with(&server.read("url"), &server.read("ca"), &exec_user(&plugin));
+    let client = Client::new(&resolved, options()).unwrap();
     let mut open_watch = get(&client, "/watch?interval_ms=50").await.into_body();
     assert_eq!(plugin.runs(), 1);
 
@@ -47,10 +143,15 @@ async fn ten_thousand_requests_survive_an_expiry_a_rotation_and_a_revocation() {
     let mut tasks = Vec::new();
     for number in 0..10_000 {
         if number == 8_000 {
-            // Both of what came before have happened by now.
+            // The expiry and the rotation have happened by now.
             plugin.has_run(2).await;
-            send_until(|| server.last_request().bearer() == Some(tokens[1]), &client).await;
-            server.revoke_token(tokens[1]);
+            let rotated = async {
+                while server.last_token() != TOKENS[1] {
+                    crate::status(&client, "/version").await;
+                }
+            };
+            tokio::time::timeout(HANG, rotated).await.unwrap();
+            server.revoke(TOKENS[1]).await;
         }
         let permit = Arc::clone(&at_once).acquire_owned().await.unwrap();
         let (client, sent, failed) = (client.clone(), Arc::clone(&sent), Arc::clone(&failed));
@@ -72,17 +173,6 @@ async fn ten_thousand_requests_survive_an_expiry_a_rotation_and_a_revocation() {
     }
     assert_eq!((sent.load(Ordering::Relaxed), failed.load(Ordering::Relaxed)), (10_000, 0));
     assert_eq!(plugin.runs(), 3);
-    assert_eq!(server.last_request().bearer(), Some(tokens[2]));
     // The watch that was opened under the first certificate is still there.
     assert!(open_watch.frame().await.unwrap().is_ok());
-}
-
-/// Sends requests until the server has seen what is waited for.
-async fn send_until(mut seen: impl FnMut() -> bool, client: &credlet_client::Client) {
-    let wait = async {
-        while !seen() {
-            crate::status(client, "/version").await;
-        }
-    };
-    tokio::time::timeout(HANG, wait).await.unwrap();
 }

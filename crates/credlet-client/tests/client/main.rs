@@ -40,11 +40,15 @@ fn options() -> ClientOptions {
 
 /// A kubeconfig for `server` with this user, as YAML in flow style.
 fn resolve(server: &str, ca: &Ca, user: &str) -> Resolved {
+    resolve_with(server, ca.pem(), user)
+}
+
+fn resolve_with(server: &str, ca_pem: &str, user: &str) -> Resolved {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
          clusters: [{{name: c, cluster: {{server: '{server}', certificate-authority-data: {}}}}}]\n\
          users: [{{name: u, user: {user}}}]\n",
-        base64(ca.pem()),
+        base64(ca_pem),
     );
     let env = FixedEnv::default();
     Kubeconfig::from_bytes(text.as_bytes(), &env).unwrap().resolve(&Overrides::default(), &env).unwrap()

@@ -30,10 +30,11 @@ async fn http_proxy(answer: &'static str, tls: Option<TlsAcceptor>) -> (SocketAd
             let (seen, tls) = (seen.clone(), tls.clone());
             tokio::spawn(async move {
                 match tls {
-                    Some(tls) => match tls.accept(tcp).await {
-                        Ok(stream) => connect(stream, answer, seen).await,
-                        Err(_) => {}
-                    },
+                    Some(tls) => {
+                        if let Ok(stream) = tls.accept(tcp).await {
+                            connect(stream, answer, seen).await;
+                        }
+                    }
                     None => connect(tcp, answer, seen).await,
                 }
             });

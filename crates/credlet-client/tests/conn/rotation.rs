@@ -171,12 +171,7 @@ async fn under_load_a_rotation_loses_nothing_and_nobody_sees_an_old_identity() {
     }
     stop.store(true, SeqCst);
     assert_eq!(soon(callers.join_all()).await.concat(), Vec::<String>::new());
-    println!(
-        "{} answers over {} connections, {} resumed",
-        answers.load(SeqCst),
-        server.accepted(),
-        server.resumed()
-    );
+    println!("{} answers over {} connections, {} resumed", answers.load(SeqCst), server.accepted(), server.resumed());
     assert_eq!(server.resumed(), 0);
     until(|| server.live() == 1).await;
 }

@@ -135,10 +135,7 @@ async fn certificates_are_judged_by_the_clock_that_is_given() {
         fn monotonic(&self) -> std::time::Duration {
             self.0.monotonic()
         }
-        fn sleep(
-            &self,
-            duration: std::time::Duration,
-        ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        fn sleep(&self, duration: std::time::Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
             self.0.sleep(duration)
         }
     }
