@@ -87,7 +87,7 @@ async fn show(printer: &mut Printer) -> Result<bool, stage::SetupError> {
     stage.behave(Behaviour::Fail)?;
     let outcomes = stage.ask(CALLERS).await;
     let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
-    let told = errors.first().map(ToString::to_string).unwrap_or_default();
+    let told = errors.first().map(|error| stage.short(error)).unwrap_or_default();
     let same = errors.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]));
     report(
         "64 callers, the plugin fails",
@@ -104,7 +104,7 @@ async fn show(printer: &mut Printer) -> Result<bool, stage::SetupError> {
     stage.behave(Behaviour::Hang)?;
     let error = stage.flight().get().await.err();
     let ended = error.as_deref().and_then(Error::time_limit);
-    report("the plugin hangs", error.map(|error| error.to_string()).unwrap_or_default(), ended.is_some());
+    report("the plugin hangs", error.map(|error| stage.short(&error)).unwrap_or_default(), ended.is_some());
 
     printer.line("");
     printer.line(if held { "All of it held." } else { "Not all of it held." });

@@ -59,6 +59,11 @@ impl Stage {
         behaviour.write(self.dir.path())
     }
 
+    /// What an error says, with this binary by its name instead of its path.
+    pub(super) fn short(&self, error: &Error) -> String {
+        error.to_string().replace(self.flight.source().command(), "credlet")
+    }
+
     /// So many callers at once.
     pub(super) async fn ask(&self, callers: usize) -> Vec<Outcome> {
         self.all(callers, |flight| async move { flight.get().await }).await
