@@ -1,8 +1,6 @@
 //! `credentialprovider.kubelet.k8s.io`: what the kubelet asks an image credential provider, and what that answers.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,44 +10,18 @@ use zeroize::Zeroizing;
 use crate::Secret;
 use crate::wire::document::{self, Duplicates, Member, Object};
 use crate::wire::fault::Fault;
+use crate::wire::version::api_versions;
 use crate::wire::{duration, json};
 
-/// A version of `credentialprovider.kubelet.k8s.io`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ApiVersion {
-    /// Since Kubernetes 1.20.
-    V1alpha1,
-    /// Since Kubernetes 1.24.
-    V1beta1,
-    /// Since Kubernetes 1.26.
-    V1,
-}
-
-impl ApiVersion {
-    /// All of them, oldest first.
-    pub const ALL: [Self; 3] = [Self::V1alpha1, Self::V1beta1, Self::V1];
-
-    /// As a provider's configuration spells it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V1alpha1 => "credentialprovider.kubelet.k8s.io/v1alpha1",
-            Self::V1beta1 => "credentialprovider.kubelet.k8s.io/v1beta1",
-            Self::V1 => "credentialprovider.kubelet.k8s.io/v1",
-        }
-    }
-}
-
-impl fmt::Display for ApiVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for ApiVersion {
-    type Err = RequestError;
-
-    fn from_str(text: &str) -> Result<Self, RequestError> {
-        Self::ALL.into_iter().find(|version| version.as_str() == text).ok_or(RequestError::Version)
+api_versions! {
+    /// A version of `credentialprovider.kubelet.k8s.io`.
+    "credentialprovider.kubelet.k8s.io" {
+        /// Since Kubernetes 1.20.
+        V1alpha1 = "v1alpha1",
+        /// Since Kubernetes 1.24.
+        V1beta1 = "v1beta1",
+        /// Since Kubernetes 1.26.
+        V1 = "v1",
     }
 }
 
@@ -80,7 +52,7 @@ impl CredentialProviderRequest {
             return Err(RequestError::Kind);
         }
         Ok(Self {
-            version: request.api_version.parse()?,
+            version: request.api_version.parse().map_err(RequestError::Version)?,
             image: request.image,
             service_account_token: Some(request.service_account_token).filter(|token| !token.is_empty()),
             service_account_annotations: request.service_account_annotations,
@@ -163,8 +135,8 @@ pub enum RequestError {
     #[error("the request is not a CredentialProviderRequest")]
     Kind,
     /// Another version.
-    #[error("the request is in none of the versions v1, v1beta1 and v1alpha1 of credentialprovider.kubelet.k8s.io")]
-    Version,
+    #[error("the apiVersion of the request {0}")]
+    Version(UnknownVersion),
 }
 
 #[derive(Default)]

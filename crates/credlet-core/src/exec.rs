@@ -172,7 +172,7 @@ impl ExecPlugin {
         if !finished.ended.is_success() {
             let stderr = self.harmless(&finished.stderr, &finished.stdout);
             let message = failure_message(&finished.stdout)
-                .map(|message| self.harmless(message.as_bytes(), &finished.stdout))
+                .map(|message| self.harmless(message.as_bytes(), &[]))
                 .unwrap_or_else(|| last_line(&stderr));
             return Err(Error::Failed { command: command(), ended: finished.ended, message, stderr });
         }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
 use super::fault::{Fault, Position};
-use super::visit::{Any, Found, Objects, OptionalObject, Root, Scalar, Strings, Text, TextList, Texts, Trace};
+use super::visit::{Any, Found, Objects, OptionalObject, Root, Scalar, Strings, TextList, Texts, Trace};
 use super::yaml::{self, first_document};
 use crate::Secret;
 use crate::exec::Extension;
@@ -108,14 +108,6 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
     /// A list of strings, each of them only from a string; `null` among them is an empty one.
     pub(crate) fn texts(self, path: &'static str, into: &mut Vec<Secret>) -> Result<(), A::Error> {
         self.read(path, "a list of strings", Texts(into))
-    }
-
-    /// A mapping from strings to secret strings, each of them only from a string.
-    pub(crate) fn text_map(self, path: &'static str, into: &mut BTreeMap<String, Secret>) -> Result<(), A::Error> {
-        let mut texts = BTreeMap::<String, Text>::new();
-        self.read(path, "a mapping of strings to strings", Strings(&mut texts))?;
-        into.extend(texts.into_iter().map(|(name, text)| (name, text.0)));
-        Ok(())
     }
 
     /// A mapping from strings to lists of strings, each of them only from a string.

@@ -5,5 +5,6 @@ pub(crate) mod duration;
 pub(crate) mod fault;
 pub(crate) mod json;
 pub(crate) mod timestamp;
+pub(crate) mod version;
 mod visit;
 pub(crate) mod yaml;

@@ -89,9 +89,10 @@ async fn a_plugin_that_fails_is_quoted_without_its_secrets() {
 #[tokio::test]
 async fn a_plugin_may_say_why_it_failed_in_a_status_object() {
     let watch = Watch::new();
-    let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"log in with acme first"}"#;
+    let status =
+        r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"log in with acme-authenticator first"}"#;
     let error = error_of(&watch, &Plugin::new().prints(status).prints_to(Stream::Stderr, "trace\n").exits(1)).await;
-    assert!(error.to_string().ends_with("exited with code 1: log in with acme first"), "{error}");
+    assert!(error.to_string().ends_with("exited with code 1: log in with acme-authenticator first"), "{error}");
 }
 
 #[tokio::test]
