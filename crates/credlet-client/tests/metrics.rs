@@ -42,12 +42,12 @@ fn ttl(metrics: &Metrics) -> String {
         .split_off("rest_client_exec_plugin_ttl_seconds ".len())
 }
 
-const NOTHING_YET: &str = r#"# HELP credlet_credential_hits_total Number of requests that found their credential ready.
+const NOTHING_YET: &str = r#"# HELP credlet_credential_backoffs_total Number of times a caller was given the last error, because it was too soon to try for a credential again.
+# TYPE credlet_credential_backoffs_total counter
+credlet_credential_backoffs_total 0
+# HELP credlet_credential_hits_total Number of requests that found their credential ready.
 # TYPE credlet_credential_hits_total counter
 credlet_credential_hits_total 0
-# HELP credlet_exec_plugin_backoffs_total Number of times a caller was given the last error of an exec plugin, because it was too soon to run it again.
-# TYPE credlet_exec_plugin_backoffs_total counter
-credlet_exec_plugin_backoffs_total 0
 # HELP credlet_exec_plugin_run_duration_seconds Histogram of the number of seconds an exec plugin ran, however it ended.
 # TYPE credlet_exec_plugin_run_duration_seconds histogram
 credlet_exec_plugin_run_duration_seconds_bucket{le="0.01"} 0
@@ -88,12 +88,12 @@ rest_client_exec_plugin_certificate_rotation_age_count 0
 rest_client_exec_plugin_ttl_seconds +Inf
 "#;
 
-const A_BUSY_DAY: &str = r#"# HELP credlet_credential_hits_total Number of requests that found their credential ready.
+const A_BUSY_DAY: &str = r#"# HELP credlet_credential_backoffs_total Number of times a caller was given the last error, because it was too soon to try for a credential again.
+# TYPE credlet_credential_backoffs_total counter
+credlet_credential_backoffs_total 2
+# HELP credlet_credential_hits_total Number of requests that found their credential ready.
 # TYPE credlet_credential_hits_total counter
 credlet_credential_hits_total 3
-# HELP credlet_exec_plugin_backoffs_total Number of times a caller was given the last error of an exec plugin, because it was too soon to run it again.
-# TYPE credlet_exec_plugin_backoffs_total counter
-credlet_exec_plugin_backoffs_total 2
 # HELP credlet_exec_plugin_run_duration_seconds Histogram of the number of seconds an exec plugin ran, however it ended.
 # TYPE credlet_exec_plugin_run_duration_seconds histogram
 credlet_exec_plugin_run_duration_seconds_bucket{le="0.01"} 0
@@ -362,7 +362,7 @@ fn many_threads_lose_no_count_and_every_scrape_adds_up() {
     let text = metrics.encode();
     for line in [
         "credlet_credential_hits_total 32000",
-        "credlet_exec_plugin_backoffs_total 32000",
+        "credlet_credential_backoffs_total 32000",
         "credlet_exec_plugin_run_duration_seconds_sum 3200",
         "credlet_exec_plugin_run_duration_seconds_count 32000",
         r#"rest_client_exec_plugin_call_total{code="0",call_status="no_error"} 32000"#,

@@ -1,9 +1,9 @@
 //! What there is to see of plugins and credentials, for Prometheus.
 //!
-//! The names, labels, buckets and help texts that begin with `rest_client_` are those of Kubernetes' own programs, so
-//! that their dashboards and alerts work here unchanged. Those that begin with `credlet_` tell what these do not: how long
-//! plugins run, how often a request finds its credential ready, and how often it is turned away. `docs/alerts.yaml` has
-//! alert rules for both.
+//! Metrics whose names begin with `rest_client_` are those of Kubernetes' own programs in name, labels, buckets and
+//! help text, so that dashboards and alerts for these work here unchanged. Those that begin with `credlet_` tell what
+//! they do not: how long plugins run, how often a request finds its credential ready, and how often it is turned away.
+//! `docs/alerts.yaml` has alert rules for both.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -37,9 +37,9 @@ use text::Text;
 
 /// Counts what happens, and shows it in Prometheus' text format.
 ///
-/// A request that finds its credential ready costs one atomic addition; what is behind a lock happens a few times an hour.
-/// There is no registry and nothing global: whoever makes one gives it to the [`World`](credlet_core::World)s that it is
-/// to count, and answers scrapes with it.
+/// A request that finds its credential ready costs one atomic addition; what is behind a lock happens a few times an
+/// hour. There is no registry and nothing global: whoever makes one gives it to the [`World`](credlet_core::World)s
+/// that it is to count, and answers scrapes with it.
 #[derive(Debug)]
 pub struct Metrics {
     clock: Arc<dyn Clock>,
@@ -89,14 +89,14 @@ impl Metrics {
         let mut text = Text::new(out);
         // By name, as Go's registry has them.
         text.counter(
+            "credlet_credential_backoffs_total",
+            "Number of times a caller was given the last error, because it was too soon to try for a credential again.",
+            load(&self.back_offs),
+        )?;
+        text.counter(
             "credlet_credential_hits_total",
             "Number of requests that found their credential ready.",
             load(&self.hits),
-        )?;
-        text.counter(
-            "credlet_exec_plugin_backoffs_total",
-            "Number of times a caller was given the last error of an exec plugin, because it was too soon to run it again.",
-            load(&self.back_offs),
         )?;
         text.histogram(
             "credlet_exec_plugin_run_duration_seconds",
@@ -206,8 +206,8 @@ const ROTATION_AGE_BUCKETS: [f64; 11] = [
     124_416_000.0, // 4 years
 ];
 
-/// In seconds. A plugin with a cache of its own takes some 10 ms, one that asks a cloud some seconds. Two bounds are the
-/// limits of `core`: beyond 60 s only a plugin that talks to a person goes on, and beyond 300 s none does.
+/// In seconds. A plugin with a cache of its own takes some 10 ms, one that asks a cloud some seconds. Two bounds are
+/// `core`'s default limits: beyond 60 s only a plugin that talks to a person goes on, and beyond 300 s none does.
 const RUN_DURATION_BUCKETS: [f64; 14] =
     [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
