@@ -32,6 +32,7 @@ pub mod exec;
 pub mod image;
 pub mod kubeconfig;
 pub mod kuberc;
+pub mod oidc;
 pub mod plugin;
 mod redact;
 mod secret;

@@ -206,9 +206,6 @@ pub enum ClientError {
         /// Which.
         field: &'static str,
     },
-    /// An old form of login that is not built yet.
-    #[error("the user's auth-provider is not supported yet: use an exec plugin for OIDC instead")]
-    AuthProvider,
 }
 
 fn roots(resolved: &Resolved) -> Roots {
@@ -222,13 +219,13 @@ fn roots(resolved: &Resolved) -> Roots {
 /// Whoever renews the credential, if it is one that needs to be.
 fn authenticator(resolved: &Resolved, options: &ClientOptions) -> Result<Option<Authenticator>, ClientError> {
     let identity = &resolved.identity;
+    let settings =
+        ExecSettings { options: options.exec.clone(), patience: options.patience, crypto: options.crypto.clone() };
     if let Some(exec) = identity.exec_in_use() {
-        let settings =
-            ExecSettings { options: options.exec.clone(), patience: options.patience, crypto: options.crypto.clone() };
         return Ok(Some(options.authenticators.exec(exec, &settings)?));
     }
-    if identity.auth_provider_in_use().is_some() {
-        return Err(ClientError::AuthProvider);
+    if let (Some(provider), Some(_)) = (&identity.auth_provider, identity.auth_provider_in_use()) {
+        return Ok(Some(options.authenticators.auth_provider(provider, &resolved.user, &settings)?));
     }
     match identity.header.as_ref().map(|header| &header.value) {
         Some(HeaderCredential::TokenFile { file, inline }) => {

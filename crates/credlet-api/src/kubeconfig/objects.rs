@@ -124,11 +124,32 @@ impl Object for AuthProviderConfig {
         match name {
             "name" => text(value, "users[].user.auth-provider.name", &mut self.name),
             "config" => {
-                self.config.clear();
-                value.text_map("users[].user.auth-provider.config", &mut self.config)
+                let found = object::<AuthProviderSettings, A>(value, AUTH_PROVIDER_CONFIG)?;
+                let AuthProviderSettings { values, lines } = found.map(|found| found.value).unwrap_or_default();
+                (self.config, self.config_lines) = (values, lines);
+                Ok(())
             }
             _ => value.skip(),
         }
+    }
+}
+
+const AUTH_PROVIDER_CONFIG: &str = "users[].user.auth-provider.config";
+
+/// Whatever the settings are called: their names are the provider's business.
+#[derive(Default)]
+struct AuthProviderSettings {
+    values: BTreeMap<String, Secret>,
+    lines: BTreeMap<String, usize>,
+}
+
+impl Object for AuthProviderSettings {
+    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+        let mut text = Located::default();
+        secret(value, AUTH_PROVIDER_CONFIG, &mut text)?;
+        self.lines.insert(name.to_owned(), text.line);
+        self.values.insert(name.to_owned(), text.value);
+        Ok(())
     }
 }
 

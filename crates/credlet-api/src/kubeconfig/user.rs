@@ -45,6 +45,8 @@ pub struct AuthProviderConfig {
     pub name: Located<String>,
     /// Its settings and the tokens it has been given.
     pub config: BTreeMap<String, Secret>,
+    /// The line on which each of them stands, for those who write a new token in its place.
+    pub config_lines: BTreeMap<String, usize>,
 }
 
 /// The section `exec` of a user as it is written; what it comes to is an [`ExecConfig`](crate::exec::ExecConfig).

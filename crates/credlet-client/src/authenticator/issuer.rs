@@ -9,6 +9,7 @@ use credlet_api::Secret;
 use credlet_core::{Clock, Credential, Event, ExecPlugin, Fetched, Leaf, Observer, Source, Why};
 use http::HeaderValue;
 
+use super::oidc::{OidcError, Provider};
 use crate::conn::{self, Crypto};
 use crate::kubeconfig::{Problem, TokenFile};
 
@@ -80,6 +81,9 @@ pub enum AuthError {
     /// The token's file gave none.
     #[error("the token file gives no token: {0}")]
     TokenFile(Problem),
+    /// The user's old form of login gave none.
+    #[error(transparent)]
+    Oidc(#[from] OidcError),
     /// The runtime in which the file was being read has been shut down.
     #[error("reading the token file was abandoned because its runtime was shut down")]
     Abandoned,
@@ -107,6 +111,7 @@ pub(super) struct Issuer {
 pub(super) enum Origin {
     Exec { plugin: Box<ExecPlugin>, crypto: Crypto },
     File { file: TokenFile, clock: Arc<dyn Clock>, last: Mutex<Option<Secret>> },
+    Oidc(Provider),
 }
 
 impl Origin {
@@ -121,6 +126,11 @@ impl Origin {
                 Ok(Fetched { value: Issued::new(value, Some(crypto))?, expires })
             }
             Self::File { file, clock, last } => read_again(file, &**clock, last),
+            Self::Oidc(provider) => {
+                let (token, expires) = provider.fetch(why).await?;
+                let credential = Credential { token: Some(token), certificate: None, proxy: None };
+                Ok(Fetched { value: Issued::new(credential, None)?, expires: Some(expires) })
+            }
         }
     }
 }
@@ -190,6 +200,7 @@ impl Source for Issuer {
         match &self.origin {
             Origin::Exec { plugin, .. } => plugin.may_run_ahead(),
             Origin::File { .. } => true,
+            Origin::Oidc(provider) => provider.may_run_ahead(),
         }
     }
 
@@ -201,6 +212,7 @@ impl Source for Issuer {
         match &self.origin {
             Origin::Exec { plugin, .. } => plugin.abandoned().into(),
             Origin::File { .. } => AuthError::Abandoned,
+            Origin::Oidc(_) => OidcError::Abandoned.into(),
         }
     }
 }
@@ -218,6 +230,7 @@ impl fmt::Debug for Issuer {
         match &self.origin {
             Origin::Exec { plugin, .. } => plugin.fmt(f),
             Origin::File { file, .. } => file.fmt(f),
+            Origin::Oidc(provider) => provider.fmt(f),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One credential for everybody in this process who needs the same one.
 
 pub(crate) mod issuer;
+mod oidc;
 mod registry;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use credlet_core::{Clock, Entry, Event, Flight, Observer, Patience};
 
 pub use self::issuer::{AuthError, Issued};
 use self::issuer::{Issuer, Origin};
+pub use self::oidc::{Endpoint, OidcError};
 pub use self::registry::{Authenticators, ExecSettings};
 use crate::kubeconfig::TokenFile;
 

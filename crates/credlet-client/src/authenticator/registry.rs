@@ -5,9 +5,10 @@ use credlet_api::exec::{Cluster, ExecConfig};
 use credlet_core::{ExecOptions, ExecPlugin, Patience, World};
 
 use super::issuer::{AuthError, Issuer, Origin};
+use super::oidc::Provider;
 use super::{Authenticator, Inner};
 use crate::conn::Crypto;
-use crate::kubeconfig::Exec;
+use crate::kubeconfig::{AuthProvider, Exec, Sourced};
 
 /// The authenticators of a program: one for each configuration, for as long as somebody uses it.
 ///
@@ -60,7 +61,7 @@ impl Authenticators {
     /// # Errors
     /// All mistakes in the configuration at once.
     pub fn exec(&self, exec: &Exec, settings: &ExecSettings) -> Result<Authenticator, AuthError> {
-        let key = Key {
+        let key = ExecKey {
             config: exec.config.clone(),
             cluster: exec.config.provide_cluster_info.then(|| exec.cluster.clone()),
             policy: settings.options.policy.clone(),
@@ -68,22 +69,56 @@ impl Authenticators {
             limits: (settings.options.limits, settings.options.limits_with_person),
             patience: settings.patience,
         };
+        let world = self.world.clone();
+        let found = self.find_or(Key::Exec(Box::new(key.clone())), settings.patience, || {
+            let plugin = ExecPlugin::new(key.config, key.cluster, settings.options.clone(), world)?;
+            Ok(Origin::Exec { plugin: Box::new(plugin), crypto: settings.crypto.clone() })
+        })?;
+        if let Some(reason) = &settings.options.stdin_unavailable {
+            found.reserve_stdin(reason);
+        }
+        Ok(found)
+    }
+
+    /// The one for the old form of login of this user, which is `oidc`: an existing one if there is an equal one.
+    /// Nothing is read or sent. Of the settings, `options` concern only plugins.
+    ///
+    /// New tokens go back into the kubeconfig file that the old ones came from.
+    ///
+    /// # Errors
+    /// None so far: a mistake in the configuration matters, and is told, when the ID token has to be renewed.
+    pub fn auth_provider(
+        &self,
+        provider: &Sourced<AuthProvider>,
+        user: &str,
+        settings: &ExecSettings,
+    ) -> Result<Authenticator, AuthError> {
+        let key = Key::AuthProvider {
+            provider: Box::new(provider.clone()),
+            user: user.to_owned(),
+            patience: settings.patience,
+        };
+        let world = self.world.clone();
+        self.find_or(key, settings.patience, || {
+            Ok(Origin::Oidc(Provider::new(provider, user, settings.crypto.clone(), world)))
+        })
+    }
+
+    fn find_or(
+        &self,
+        key: Key,
+        patience: Patience,
+        make: impl FnOnce() -> Result<Origin, AuthError>,
+    ) -> Result<Authenticator, AuthError> {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.retain(|(_, inner)| inner.strong_count() > 0);
         let found = live.iter().find(|(other, _)| *other == key).and_then(|(_, inner)| inner.upgrade());
         if let Some(inner) = found {
-            let found = Authenticator { inner };
-            if let Some(reason) = &settings.options.stdin_unavailable {
-                found.reserve_stdin(reason);
-            }
-            return Ok(found);
+            return Ok(Authenticator { inner });
         }
-        let world = self.world.clone();
-        let (clock, observer) = (Arc::clone(&world.clock), Arc::clone(&world.observer));
-        let plugin = ExecPlugin::new(key.config.clone(), key.cluster.clone(), settings.options.clone(), world)?;
-        let origin = Origin::Exec { plugin: Box::new(plugin), crypto: settings.crypto.clone() };
-        let issuer = Issuer::new(origin, Arc::clone(&observer));
-        let authenticator = Authenticator::new(issuer, clock, observer, settings.patience);
+        let (clock, observer) = (Arc::clone(&self.world.clock), Arc::clone(&self.world.observer));
+        let issuer = Issuer::new(make()?, Arc::clone(&observer));
+        let authenticator = Authenticator::new(issuer, clock, observer, patience);
         live.push((key, Arc::downgrade(&authenticator.inner)));
         Ok(authenticator)
     }
@@ -102,7 +137,18 @@ impl Authenticators {
 
 /// All that can change a credential.
 #[derive(PartialEq)]
-struct Key {
+enum Key {
+    Exec(Box<ExecKey>),
+    /// Its file is part of it: new tokens go there.
+    AuthProvider {
+        provider: Box<Sourced<AuthProvider>>,
+        user: String,
+        patience: Patience,
+    },
+}
+
+#[derive(Clone, PartialEq)]
+struct ExecKey {
     config: ExecConfig,
     cluster: Option<Cluster>,
     policy: credlet_core::PluginPolicy,
@@ -113,6 +159,9 @@ struct Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.config.fmt(f)
+        match self {
+            Self::Exec(key) => key.config.fmt(f),
+            Self::AuthProvider { provider, .. } => provider.fmt(f),
+        }
     }
 }

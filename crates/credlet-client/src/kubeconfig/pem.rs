@@ -4,7 +4,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 /// As in Go, what is no certificate is skipped, and one is enough.
-pub(super) fn has_certificate(pem: &[u8]) -> bool {
+pub(crate) fn has_certificate(pem: &[u8]) -> bool {
     CertificateDer::pem_slice_iter(pem).any(|found| found.is_ok())
 }
 

@@ -13,7 +13,7 @@ const SILENCE: i64 = 10;
 const NOBODY: i64 = 1;
 
 /// Certificates, keys and tokens are never larger.
-pub(super) const SMALL: u64 = 16_000_000;
+pub(crate) const SMALL: u64 = 16_000_000;
 
 /// Why a file could not be read. The texts go on where "the file …" begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +54,7 @@ impl From<io::Error> for FileProblem {
 }
 
 /// Reads a whole file. What is not a file on a disk (`/dev/null`, the pipe of a shell's `<(…)`) works as well.
-pub(super) fn file(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileProblem> {
+pub(crate) fn file(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileProblem> {
     let file = open(path)?;
     let about = file.metadata()?;
     if about.is_dir() {
