@@ -115,8 +115,8 @@ where
     S::Error: Into<BoxError>,
 {
     let entry = shared.authenticator.credential().await?;
-    shared.prepare(&entry, &mut request)?;
     let again = shared.policy.copy(&request).map(|copy| (ready.clone(), copy));
+    shared.prepare(&entry, &mut request)?;
     let response = ready.call(request).await.map_err(Into::into)?;
     if shared.policy.is_refusal(response.status()) {
         return refused(shared, entry, response, again).await;

@@ -76,7 +76,7 @@ impl<B> Policy<B> {
         status == StatusCode::UNAUTHORIZED || (self.forbidden_is_refusal && status == StatusCode::FORBIDDEN)
     }
 
-    /// Another request like this one.
+    /// Another request like this one. Made before the credential is put on, because it would leave with another.
     fn copy(&self, request: &Request<B>) -> Option<Request<B>> {
         let replay = self.replay.filter(|_| self.on_refusal == OnRefusal::Retry)?;
         let mut copy = Request::new(replay(request.body())?);
@@ -175,10 +175,10 @@ where
         // The clone is for later; the one that was asked whether it is ready gets the request.
         match self.shared.authenticator.fresh() {
             Some(entry) => {
+                let again = self.shared.policy.copy(&request).map(|copy| (self.inner.clone(), copy));
                 if let Err(error) = self.shared.prepare(&entry, &mut request) {
                     return ResponseFuture::failed(error);
                 }
-                let again = self.shared.policy.copy(&request).map(|copy| (self.inner.clone(), copy));
                 ResponseFuture::sent(self.inner.call(request), entry, Arc::clone(&self.shared), again)
             }
             None => {
