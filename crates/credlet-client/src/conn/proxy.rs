@@ -104,8 +104,12 @@ impl Proxy {
     }
 
     /// `host:port`, for messages.
-    pub fn name(&self) -> &Arc<str> {
+    pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn shared_name(&self) -> Arc<str> {
+        self.name.clone()
     }
 
     /// User name and password, if the URL has them.
@@ -242,7 +246,7 @@ mod tests {
         let proxy = Proxy::parse(&Secret::new("http://jane%40corp:p%3Ass%2Fword@[2001:db8::1]:8080/path")).unwrap();
         let (name, password) = proxy.user().unwrap();
         assert_eq!((name.expose(), password.expose()), ("jane@corp", "p:ss/word"));
-        assert_eq!(proxy.name().as_ref(), "[2001:db8::1]:8080");
+        assert_eq!(proxy.name(), "[2001:db8::1]:8080");
         let header = proxy.authorization().unwrap();
         assert_eq!(header.to_str().unwrap(), "Basic amFuZUBjb3JwOnA6c3Mvd29yZA==");
         assert!(header.is_sensitive());

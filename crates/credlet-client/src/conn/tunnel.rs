@@ -38,9 +38,9 @@ impl Route for Tunnel {
                 _ => connect(wire, &self.proxy, target).await,
             };
             result.map_err(|why| match why {
-                Refusal::Lost(error) => Error::Unreachable { host: self.proxy.name().clone(), source: Arc::new(error) },
+                Refusal::Lost(error) => Error::Unreachable { host: self.proxy.shared_name(), source: Arc::new(error) },
                 Refusal::Said(reason) => {
-                    Error::ProxyRefused { proxy: self.proxy.name().clone(), host: target.to_string().into(), reason }
+                    Error::ProxyRefused { proxy: self.proxy.shared_name(), host: target.to_string().into(), reason }
                 }
             })
         })
@@ -63,7 +63,7 @@ impl Tunnel {
         })?;
         match TlsConnector::from(config).connect(name, wire).await {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(error) => Err(words::handshake(self.proxy.name(), &error)),
+            Err(error) => Err(words::handshake(&self.proxy.shared_name(), &error)),
         }
     }
 }

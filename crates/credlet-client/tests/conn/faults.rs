@@ -130,7 +130,9 @@ async fn after_a_death_without_a_byte_only_a_get_is_sent_again() {
     let (result, accepted) = outcome(second_request(|_, _| async {}).await, "POST").await;
     let Err(error @ Error::Broken { .. }) = result else { panic!("{result:?}") };
     let text = whole(&error);
-    assert!(text.contains("broke: the server closed it without ending TLS"), "{text}");
+    // Which of the two depends on what the server has read.
+    let words = ["the server closed it without ending TLS", "Connection reset by peer"];
+    assert!(words.iter().any(|words| text.contains(&format!("broke: {words}"))), "{text}");
     assert!(!text.contains("http"), "an address in {text}");
     assert_eq!(accepted, 1);
 }
@@ -304,7 +306,8 @@ async fn in_a_storm_of_posts_and_goodbyes_none_arrives_twice() {
     }
     for n in 0..100 {
         let before = done.load(SeqCst);
-        until(|| done.load(SeqCst) >= before + 20).await;
+        // More than there are callers, or some of them would meet nothing but goodbyes.
+        until(|| done.load(SeqCst) >= before + 64).await;
         if n % 10 == 9 { server.die() } else { server.goodbye() }
     }
     stop.store(true, SeqCst);
