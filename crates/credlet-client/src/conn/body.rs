@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 
 use super::Error;
 use super::error::Cause;
+use super::http1::Lease;
 use super::line::Line;
 use super::link::Slot;
 
@@ -144,13 +145,30 @@ pub struct Body {
 
 struct Rest {
     incoming: Incoming,
-    _place: Option<Slot>,
+    place: Option<Place>,
+}
+
+/// What a body keeps of its connection.
+pub(super) enum Place {
+    Http1(Lease),
+    Http2(#[expect(dead_code, reason = "held for its drop")] Slot),
 }
 
 impl Body {
-    pub(super) fn new(incoming: Incoming, line: Arc<Line>, place: Option<Slot>) -> Self {
-        let rest = (!incoming.is_end_stream()).then_some(Rest { incoming, _place: place });
-        Self { rest, line }
+    pub(super) fn new(incoming: Incoming, line: Arc<Line>, place: Option<Place>) -> Self {
+        let ended = incoming.is_end_stream();
+        let mut body = Self { rest: Some(Rest { incoming, place }), line };
+        if ended {
+            body.end();
+        }
+        body
+    }
+
+    /// All was read: another request may have the place.
+    fn end(&mut self) {
+        if let Some(Rest { place: Some(Place::Http1(lease)), .. }) = self.rest.take() {
+            lease.give_back();
+        }
     }
 }
 
@@ -167,8 +185,10 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(&mut rest.incoming).poll_frame(cx));
-        if !matches!(frame, Some(Ok(_))) || rest.incoming.is_end_stream() {
-            self.rest = None;
+        match &frame {
+            Some(Err(_)) => self.rest = None,
+            Some(Ok(_)) if !rest.incoming.is_end_stream() => {}
+            _ => self.end(),
         }
         Poll::Ready(frame.map(|frame| frame.map_err(|error| self.line.explain(error))))
     }

@@ -67,9 +67,8 @@ impl Dialler {
             Some(wire) => wire?,
             None => return Err(self.late(Step::Connect, limits.connect)),
         };
-        let forwarded = self.route.forwarding().is_some();
         let Some((session, name)) = &self.tls else {
-            return Ok((Io::new(Inner::Plain(wire), self.line(), forwarded), Spoken::Http1));
+            return Ok((Io::new(Inner::Plain(wire), self.line()), Spoken::Http1));
         };
         let config: &Arc<ClientConfig> = match offer {
             Offer::Any => &session.any,
@@ -84,12 +83,12 @@ impl Dialler {
             Some(b"h2") => Spoken::Http2,
             _ => Spoken::Http1,
         };
-        Ok((Io::new(Inner::Tls(Box::new(stream)), self.line(), forwarded), spoken))
+        Ok((Io::new(Inner::Tls(Box::new(stream)), self.line()), spoken))
     }
 
     /// About a connection that is made now.
-    pub(super) fn line(&self) -> Line {
-        Line::new(self.server.name().clone(), self.gate.clone(), self.clock.monotonic())
+    fn line(&self) -> Line {
+        Line::new(self.server.name().clone(), self.gate.clone())
     }
 
     /// `None`: the limit is over.

@@ -4,9 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -23,8 +21,6 @@ use super::{Error, words};
 pub(super) struct Line {
     pub(super) host: Arc<str>,
     gate: Gate,
-    /// When it was made, by the monotonic clock.
-    made: Duration,
     /// It has answered before, so if it breaks now it has probably been dead since.
     proven: AtomicBool,
     /// How it ended. HTTP/2 keeps only kind and text of such an error, so it is noted where it first appears.
@@ -41,18 +37,13 @@ enum Fault {
 }
 
 impl Line {
-    pub(super) fn new(host: Arc<str>, gate: Gate, made: Duration) -> Self {
+    pub(super) fn new(host: Arc<str>, gate: Gate) -> Self {
         let stop = gate.stop();
-        Self { host, gate, made, proven: AtomicBool::new(false), fault: OnceLock::new(), stop }
+        Self { host, gate, proven: AtomicBool::new(false), fault: OnceLock::new(), stop }
     }
 
     pub(super) fn is_proven(&self) -> bool {
         self.proven.load(Relaxed)
-    }
-
-    /// Whether it was there before.
-    pub(super) fn is_older_than(&self, time: Duration) -> bool {
-        self.made < time
     }
 
     pub(super) fn prove(&self) {
@@ -81,12 +72,6 @@ impl Line {
                 && let Some(reason) = error.reason()
             {
                 return Error::Reset { host, reason: format!("{reason:?}") };
-            }
-            // HTTP/1.1 keeps the error itself, and not always the connection it came from.
-            if let Some(error) = cause.downcast_ref::<io::Error>().and_then(words::tls)
-                && let rustls::Error::AlertReceived(_) = error
-            {
-                return Error::Handshake { host, reason: words::failure(error) };
             }
         }
         match self.fault.get() {
@@ -164,29 +149,12 @@ pub(super) struct Io {
     inner: Inner,
     line: Arc<Line>,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
-    forwarded: bool,
     _live: TaskTrackerToken,
 }
 
 pub(super) enum Inner {
     Plain(Wire),
     Tls(Box<TlsStream<Wire>>),
-}
-
-impl Io {
-    pub(super) fn new(inner: Inner, line: Line, forwarded: bool) -> Self {
-        let cut = Box::pin(line.stop.clone().cancelled_owned());
-        let live = line.gate.enter();
-        Self { inner, line: Arc::new(line), cut, forwarded, _live: live }
-    }
-
-    pub(super) fn line(&self) -> &Arc<Line> {
-        &self.line
-    }
-}
-
-fn aborted() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "it was cut on this side")
 }
 
 macro_rules! inner {
@@ -196,6 +164,38 @@ macro_rules! inner {
             Inner::Tls($stream) => $call,
         }
     };
+}
+
+impl Io {
+    pub(super) fn new(inner: Inner, line: Line) -> Self {
+        let cut = Box::pin(line.stop.clone().cancelled_owned());
+        let live = line.gate.enter();
+        Self { inner, line: Arc::new(line), cut, _live: live }
+    }
+
+    pub(super) fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+}
+
+impl Io {
+    /// The server may have said why it closed before we wrote: that is the error to keep.
+    fn last_words(&mut self, cx: &mut Context<'_>, error: io::Error) -> io::Error {
+        let mut scratch = [0; 64];
+        for _ in 0..16 {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match inner!(self, stream => Pin::new(stream).poll_read(cx, &mut buffer)) {
+                Poll::Ready(Err(said)) if words::tls(&said).is_some() => return self.line.note(said),
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                _ => break,
+            }
+        }
+        self.line.note(error)
+    }
+}
+
+fn aborted() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "it was cut on this side")
 }
 
 impl AsyncRead for Io {
@@ -219,7 +219,7 @@ impl AsyncWrite for Io {
             return Poll::Ready(Err(aborted()));
         }
         let result = ready!(inner!(self, stream => Pin::new(stream).poll_write(cx, bytes)));
-        Poll::Ready(result.map_err(|error| self.line.note(error)))
+        Poll::Ready(result.map_err(|error| self.last_words(cx, error)))
     }
 
     fn poll_write_vectored(
@@ -231,7 +231,7 @@ impl AsyncWrite for Io {
             return Poll::Ready(Err(aborted()));
         }
         let result = ready!(inner!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices)));
-        Poll::Ready(result.map_err(|error| self.line.note(error)))
+        Poll::Ready(result.map_err(|error| self.last_words(cx, error)))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -247,12 +247,5 @@ impl AsyncWrite for Io {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         inner!(self, stream => Pin::new(stream).poll_shutdown(cx))
-    }
-}
-
-/// For the HTTP/1.1 pool, which hands the line on with every answer and error.
-impl Connection for Io {
-    fn connected(&self) -> Connected {
-        Connected::new().proxy(self.forwarded).extra(self.line.clone())
     }
 }

@@ -118,6 +118,11 @@ impl Link {
         *self.settled.wait().await
     }
 
+    /// Whether the server has said so already, now or before it went.
+    pub(super) fn was_settled(&self) -> bool {
+        self.settled.get() == Some(&true)
+    }
+
     pub(super) fn end(&self) {
         self.gone.store(true, Relaxed);
         let _ = self.settled.set(false);

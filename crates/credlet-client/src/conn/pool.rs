@@ -6,7 +6,7 @@ use http::{Request, Response, Version};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-use super::body::{Body, Payload};
+use super::body::{Body, Payload, Place};
 use super::dial::{Dialler, Offer, Spoken};
 use super::http1::Http1;
 use super::line::{Io, Line};
@@ -56,13 +56,12 @@ impl Pool {
             }
             let Some(slot) = self.place() else { return Err(self.unsent(request)) };
             match slot.conn.ready.wait().await.clone() {
-                Err(error @ Error::Stopped { .. }) => return Err(Failed::unsent(error, request)),
-                Err(error) => return Err(Failed::finally(error)),
+                Err(error) => return Err(Failed::undialled(error, request)),
                 Ok(Ready::Http1) => continue,
                 Ok(Ready::Http2(line)) => {
                     if slot.nth >= slot.conn.eager {
                         if !slot.conn.link.settled().await {
-                            return Err(Failed::stillborn(line.explain_end(), request));
+                            return Err(Failed::lost(line.explain_end(), request, false));
                         }
                         if slot.nth >= slot.conn.link.max() {
                             continue;
@@ -199,20 +198,21 @@ async fn begin(io: Io, dialler: &Dialler, tuning: &Tuning, usual: Arc<Usual>, co
 async fn send(mut request: Request<Payload>, line: Arc<Line>, slot: Slot) -> Result<Response<Body>, Failed> {
     *request.version_mut() = Version::HTTP_2;
     let Some(mut sender) = slot.conn.sender() else {
-        return Err(Failed::unsent(Error::Stopped { host: line.host.clone() }, request));
+        return Err(Failed::lost(line.explain_end(), request, slot.conn.link.was_settled()));
     };
     let answer = sender.try_send_request(request);
     drop(sender);
     match answer.await {
         Ok(response) => {
             line.prove();
-            Ok(response.map(|body| Body::new(body, line, Some(slot))))
+            Ok(response.map(|body| Body::new(body, line, Some(Place::Http2(slot)))))
         }
         Err(mut error) => {
             if let Some(request) = error.take_message() {
+                let settled = slot.conn.link.was_settled();
                 // It is closing, and will say so only to those who knock.
                 slot.conn.link.end();
-                return Err(Failed::unsent(line.explain(error.into_error()), request));
+                return Err(Failed::lost(line.explain(error.into_error()), request, settled));
             }
             let error = error.into_error();
             let failure = Failure::of(&error, line.is_proven());

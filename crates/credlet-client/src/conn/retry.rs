@@ -33,13 +33,18 @@ impl Failed {
         Self { error, failure: Failure::Unsent, request: Some(request) }
     }
 
-    /// Nothing was written, and the connection was never any good.
-    pub(super) fn stillborn(error: Error, request: Request<Payload>) -> Self {
-        Self { error, failure: Failure::Stillborn, request: Some(request) }
+    /// There was no connection. It is worth another try only if the server had no part in that.
+    pub(super) fn undialled(error: Error, request: Request<Payload>) -> Self {
+        match error {
+            Error::Stopped { .. } | Error::Rotated { .. } => Self::unsent(error, request),
+            _ => Self { error, failure: Failure::Final, request: None },
+        }
     }
 
-    pub(super) fn finally(error: Error) -> Self {
-        Self { error, failure: Failure::Final, request: None }
+    /// Nothing was written, because the connection has ended. `settled`: after the server had said its first word.
+    pub(super) fn lost(error: Error, request: Request<Payload>, settled: bool) -> Self {
+        let failure = if settled { Failure::Unsent } else { Failure::Stillborn };
+        Self { error, failure, request: Some(request) }
     }
 }
 

@@ -77,6 +77,12 @@ impl Server {
         self.port
     }
 
+    /// What a request of HTTP/1.1 says in `Host`: as the address has it, without a port that goes without saying.
+    pub(super) fn host_header(&self) -> &str {
+        let authority = self.authority.as_str();
+        if self.port == default_port(&self.scheme) { self.authority.host() } else { authority }
+    }
+
     /// Host and port as error messages show them.
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name

@@ -32,7 +32,7 @@ async fn a_new_token_takes_effect_on_the_open_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_certificate_takes_effect_at_once_and_the_old_connection_closes() {
-    // The HTTP/1.1 pool may have made a connection more than it needed.
+    // In HTTP/1.1 another connection may be made before the first is back in the pool.
     for (protocol, left) in [("h2", 1), ("http/1.1", 2)] {
         let server = Server::with(Options { alpn: vec![protocol], ..Options::default() }).await;
         let client = client(&server);
