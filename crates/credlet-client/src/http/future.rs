@@ -11,6 +11,9 @@ use tower_service::Service;
 use super::{BoxError, Shared, refusal};
 use crate::authenticator::Issued;
 
+/// What a request is sent once more with: a service, and a request like the first.
+pub(super) type Again<S, B> = (S, Request<B>);
+
 type BoxFuture<R> = Pin<Box<dyn Future<Output = Result<Response<R>, BoxError>> + Send>>;
 
 pin_project! {
@@ -31,7 +34,8 @@ pin_project! {
             #[pin] future: S::Future,
             entry: Arc<Entry<Issued>>,
             shared: Arc<Shared<B>>,
-            again: Option<(S, Request<B>)>,
+            // Boxed, so that a future without it is small: it is moved about on every request.
+            again: Option<Box<Again<S, B>>>,
         },
         /// Waiting for a credential, before or after a refusal.
         Slow { future: BoxFuture<R> },
@@ -59,7 +63,7 @@ where
         future: S::Future,
         entry: Arc<Entry<Issued>>,
         shared: Arc<Shared<B>>,
-        again: Option<(S, Request<B>)>,
+        again: Option<Box<Again<S, B>>>,
     ) -> Self {
         Self { state: State::Sent { future, entry, shared, again } }
     }
@@ -115,7 +119,7 @@ where
     S::Error: Into<BoxError>,
 {
     let entry = shared.authenticator.credential().await?;
-    let again = shared.policy.copy(&request).map(|copy| (ready.clone(), copy));
+    let again = shared.policy.copy(&request).map(|copy| Box::new((ready.clone(), copy)));
     shared.prepare(&entry, &mut request)?;
     let response = ready.call(request).await.map_err(Into::into)?;
     if shared.policy.is_refusal(response.status()) {
@@ -130,14 +134,15 @@ async fn refused<S, B, R>(
     shared: Arc<Shared<B>>,
     entry: Arc<Entry<Issued>>,
     response: Response<R>,
-    again: Option<(S, Request<B>)>,
+    again: Option<Box<Again<S, B>>>,
 ) -> Result<Response<R>, BoxError>
 where
     S: Service<Request<B>, Response = Response<R>>,
     S::Error: Into<BoxError>,
 {
     let replaced = shared.replace(&entry, refusal(&response)).await;
-    let (Some(other), Some((mut service, mut request))) = (replaced, again) else { return Ok(response) };
+    let (Some(other), Some(again)) = (replaced, again) else { return Ok(response) };
+    let (mut service, mut request) = *again;
     // The refusal is not needed any more; its place on the connection is.
     drop(response);
     shared.prepare(&other, &mut request)?;

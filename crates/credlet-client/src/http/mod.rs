@@ -175,7 +175,7 @@ where
         // The clone is for later; the one that was asked whether it is ready gets the request.
         match self.shared.authenticator.fresh() {
             Some(entry) => {
-                let again = self.shared.policy.copy(&request).map(|copy| (self.inner.clone(), copy));
+                let again = self.shared.policy.copy(&request).map(|copy| Box::new((self.inner.clone(), copy)));
                 if let Err(error) = self.shared.prepare(&entry, &mut request) {
                     return ResponseFuture::failed(error);
                 }
