@@ -135,13 +135,7 @@ impl AnswerError {
     /// Where in the answer, if that is known.
     pub fn position(&self) -> Option<Position> {
         match self {
-            Self::Unreadable(
-                Fault::Syntax { at }
-                | Fault::Trailing { at }
-                | Fault::NotAnObject { at }
-                | Fault::Type { at, .. }
-                | Fault::DuplicateKey { at },
-            ) => Some(*at),
+            Self::Unreadable(fault) => fault.position(),
             _ => None,
         }
     }

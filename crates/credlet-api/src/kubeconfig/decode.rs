@@ -54,14 +54,8 @@ impl DecodeError {
     /// The line to look at, if it is known.
     pub fn line(&self) -> Option<usize> {
         match self {
-            Self::Unreadable(
-                Fault::Syntax { at }
-                | Fault::Trailing { at }
-                | Fault::NotAnObject { at }
-                | Fault::Type { at, .. }
-                | Fault::DuplicateKey { at },
-            ) => Some(at.line),
-            Self::Unreadable(_) | Self::OddUtf16 | Self::NoByteOrderMark => None,
+            Self::Unreadable(fault) => fault.position().map(|at| at.line),
+            Self::OddUtf16 | Self::NoByteOrderMark => None,
             Self::BrokenUtf16 { line }
             | Self::Kind { line }
             | Self::Version { line }

@@ -66,3 +66,17 @@ pub enum Fault {
     #[error("is larger or deeper than any honest document")]
     TooComplex,
 }
+
+impl Fault {
+    /// Where in the document, if that is known.
+    pub fn position(&self) -> Option<Position> {
+        match self {
+            Self::Syntax { at }
+            | Self::Trailing { at }
+            | Self::NotAnObject { at }
+            | Self::Type { at, .. }
+            | Self::DuplicateKey { at } => Some(*at),
+            Self::Empty | Self::NotText { .. } | Self::TooComplex => None,
+        }
+    }
+}
