@@ -280,7 +280,7 @@ struct WireResponse(Response);
 impl Object for WireResponse {
     fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
         match name {
-            "header" => value.string_lists("spec.response.header", &mut self.0.header),
+            "header" => value.text_lists("spec.response.header", &mut self.0.header),
             "code" => {
                 let mut code = None;
                 value.integer("spec.response.code", &mut code)?;

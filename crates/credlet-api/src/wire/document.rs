@@ -138,15 +138,6 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         self.read(path, "a mapping of strings to strings", Strings(into))
     }
 
-    /// A mapping from strings to lists of strings.
-    pub(crate) fn string_lists(
-        self,
-        path: &'static str,
-        into: &mut BTreeMap<String, Vec<String>>,
-    ) -> Result<(), A::Error> {
-        self.read(path, "a mapping of strings to lists of strings", Strings(into))
-    }
-
     /// Anything at all. Numbers lose their form.
     pub(crate) fn any(self, path: &'static str, into: &mut Option<serde_json::Value>) -> Result<(), A::Error> {
         self.trace.enter(path, "plain data");

@@ -89,7 +89,8 @@ impl<B> Policy<B> {
     }
 }
 
-/// Told of every credential before a request is sent with it, so that connections can be made with its certificate.
+/// Told of every credential before a request is sent with it: makes connections with its certificate, and puts its
+/// token on requests.
 type Announce = dyn Fn(&Entry<Issued>) -> Result<(), BoxError> + Send + Sync;
 
 /// A service whose requests leave with a credential.
@@ -194,7 +195,8 @@ impl<B> Shared<B> {
     /// Makes a request one that is sent with this credential.
     fn prepare(&self, entry: &Entry<Issued>, request: &mut Request<B>) -> Result<(), BoxError> {
         if let Some(announce) = &self.announce {
-            announce(entry)?;
+            // Whoever is told puts the token on by itself, so that each attempt leaves with the newest.
+            return announce(entry);
         }
         match entry.value().authorization() {
             Some(value) => drop(request.headers_mut().insert(AUTHORIZATION, value.clone())),
