@@ -88,12 +88,13 @@ impl Runner for SystemRunner {
 async fn run(program: Program, sink: &StderrSink) -> Result<Finished, RunError> {
     let with_terminal = matches!(program.stdin, Stdin::Terminal);
     // In the background of a terminal, a group of its own could never come to the foreground: it stays in ours.
-    let own_group = !with_terminal || terminal::is_ours();
+    let ours = if with_terminal { terminal::our_foreground_group() } else { None };
+    let own_group = !with_terminal || ours.is_some();
     let mut child = start(&program, own_group)?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     let pid = pid.ok_or(RunError::Read { reason: std::io::Error::from(std::io::ErrorKind::NotFound).into() })?;
     let group = Group::new(pid, own_group);
-    let mut lent = (with_terminal && own_group).then(|| Lent::to(pid));
+    let mut lent = ours.map(|ours| Lent::to(pid, ours));
 
     let input = match &program.stdin {
         Stdin::Bytes(bytes) => bytes.as_slice(),

@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::process::{
-    Pid, Signal as Send, WaitId, WaitIdOptions, getpgrp, kill_current_process_group, kill_process_group, waitid,
+    Pid, Signal as Send, WaitId, WaitIdOptions, kill_current_process_group, kill_process_group, waitid,
 };
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
-/// Whether this process's group has the terminal. One in the background must not take it from somebody else.
-pub(super) fn is_ours() -> bool {
-    tcgetpgrp(stdin()).is_ok_and(|foreground| foreground == getpgrp())
+/// This process's group, if it has the terminal. One in the background must not take it from somebody else.
+///
+/// In a PID namespace entered without a session of its own the group is outside and has no number in here; rustix takes
+/// for granted that it has one.
+pub(super) fn our_foreground_group() -> Option<Pid> {
+    let ours = Pid::from_raw(nix::unistd::getpgrp().as_raw())?;
+    (tcgetpgrp(stdin()) == Ok(ours)).then_some(ours)
 }
 
 /// The terminal, lent to another process group: its keyboard, and its Ctrl-C. Taken back on drop.
@@ -22,9 +26,9 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// Lends it to `group`, which must exist.
-    pub(super) fn to(group: Pid) -> Self {
-        let lent = Self { group, ours: getpgrp(), settings: tcgetattr(stdin()).ok() };
+    /// Lends it to `group`, which must exist, until it is given back to `ours`.
+    pub(super) fn to(group: Pid, ours: Pid) -> Self {
+        let lent = Self { group, ours, settings: tcgetattr(stdin()).ok() };
         lent.lend();
         lent
     }

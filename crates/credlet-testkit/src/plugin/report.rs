@@ -25,7 +25,7 @@ pub struct Report {
     pub parent: Option<i32>,
     /// Its process group.
     pub process_group: i32,
-    /// Its session.
+    /// Its session; 0 if that is outside the PID namespace the test runs in.
     pub session: i32,
     /// The process group that holds the terminal on stdin, if there is one.
     pub foreground_group: Option<i32>,
