@@ -1,0 +1,1 @@
+//! The kubelet's image credential providers, usable anywhere: matching, caching, merging, docker keyring.

@@ -1,0 +1,1 @@
+//! kube-rs clients whose exec credentials renew and rotate by themselves.

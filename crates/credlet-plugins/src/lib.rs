@@ -1,0 +1,1 @@
+//! Ready-made Kubernetes credential plugins: a cache around any plugin, EKS, OIDC.
