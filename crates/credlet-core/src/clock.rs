@@ -18,6 +18,11 @@ pub trait Clock: fmt::Debug + Send + Sync {
     /// A time that only ever goes forward, from an origin of its own.
     fn monotonic(&self) -> Duration;
 
+    /// Both at once: every request asks for them.
+    fn moment(&self) -> (Timestamp, Duration) {
+        (self.now(), self.monotonic())
+    }
+
     /// Waits by the monotonic time.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -26,21 +31,14 @@ pub trait Clock: fmt::Debug + Send + Sync {
 ///
 /// On Linux it is the coarse one, which the kernel keeps for such readers: a few milliseconds behind at most, and several
 /// times cheaper to read, which is what a request with a fresh credential spends most of its time on.
-#[derive(Clone, Copy, Debug)]
-pub struct SystemClock {
-    origin: Duration,
-}
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct SystemClock {}
 
 impl SystemClock {
-    /// Its monotonic time begins now.
+    /// The one clock that all have in common.
     pub fn new() -> Self {
-        Self { origin: machine::monotonic() }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
+        Self {}
     }
 }
 
@@ -50,7 +48,7 @@ impl Clock for SystemClock {
     }
 
     fn monotonic(&self) -> Duration {
-        machine::monotonic().saturating_sub(self.origin)
+        machine::monotonic()
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -68,14 +66,14 @@ mod machine {
 
     pub(super) fn now() -> Timestamp {
         let time = clock_gettime(ClockId::RealtimeCoarse);
-        // A `Timestamp` holds 9,999 years either way, and the kernel fewer than 600.
-        Timestamp::new(time.tv_sec, i32::try_from(time.tv_nsec).unwrap_or_default()).unwrap_or(Timestamp::MAX)
+        // A `Timestamp` holds 9,999 years either way, and the kernel fewer than 600; a part of a second fits an `i32`.
+        Timestamp::new(time.tv_sec, time.tv_nsec as i32).unwrap_or(Timestamp::MAX)
     }
 
     pub(super) fn monotonic() -> Duration {
+        // Since the machine was started, so never negative.
         let time = clock_gettime(ClockId::MonotonicCoarse);
-        let part = u32::try_from(time.tv_nsec).unwrap_or_default();
-        Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), part)
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
 }
 

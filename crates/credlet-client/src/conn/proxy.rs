@@ -71,7 +71,7 @@ impl Proxy {
             true => url,
             false => Secret::new(format!("http://{}", url.expose())),
         };
-        match read(&whole) {
+        match read(whole.expose()) {
             Ok(proxy) => Ok(Some(proxy)),
             Err(Unusable::Scheme) => Err(Error::ProxyUrl { origin, reason: UNKNOWN_SCHEME }),
             Err(Unusable::Form) => {
@@ -87,10 +87,18 @@ impl Proxy {
     /// [`Error::ProxyUrl`], without the URL: there may be a password in it.
     pub fn parse(url: &Secret) -> Result<Self, Error> {
         let origin = "proxy-url";
-        read(url).map_err(|unusable| match unusable {
+        Self::read(url.expose()).map_err(|unusable| match unusable {
             Unusable::Scheme => Error::ProxyUrl { origin, reason: UNKNOWN_SCHEME },
             Unusable::Form => Error::ProxyUrl { origin, reason: "is not a URL with a scheme and a host" },
         })
+    }
+
+    /// A kubeconfig knows one scheme less than the environment.
+    pub(crate) fn read(url: &str) -> Result<Self, Unusable> {
+        match url.split_once("://") {
+            Some((scheme, _)) if !scheme.eq_ignore_ascii_case("socks5h") => read(url),
+            _ => Err(Unusable::Scheme),
+        }
     }
 
     /// How to talk to it.
@@ -137,13 +145,15 @@ impl fmt::Debug for Proxy {
 
 const UNKNOWN_SCHEME: &str = "has a scheme other than http, https and socks5";
 
-enum Unusable {
+/// Why a URL cannot be a proxy's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
     Scheme,
     Form,
 }
 
-fn read(url: &Secret) -> Result<Proxy, Unusable> {
-    let (scheme, rest) = url.expose().split_once("://").ok_or(Unusable::Form)?;
+fn read(url: &str) -> Result<Proxy, Unusable> {
+    let (scheme, rest) = url.split_once("://").ok_or(Unusable::Form)?;
     let (scheme, default_port) = match scheme.to_ascii_lowercase().as_str() {
         "http" => (ProxyScheme::Http, 80),
         "https" => (ProxyScheme::Https, 443),
@@ -235,7 +245,11 @@ mod tests {
         let unknown = chosen("https://api", &[("HTTPS_PROXY", "ftp://p")]).unwrap_err();
         assert_eq!(unknown, "HTTPS_PROXY has a scheme other than http, https and socks5");
         assert_eq!(chosen("https://api", &[("HTTPS_PROXY", "http://p:99999")]).unwrap(), None);
-        for bad in ["p:3128", "http://", "http://p:x", "http://[::1", "http://u%zz@p", "http://a b"] {
+        for bad in ["p:3128", "socks5h://p"] {
+            let error = Proxy::parse(&Secret::new(bad)).unwrap_err();
+            assert_eq!(error.to_string(), "proxy-url has a scheme other than http, https and socks5", "{bad}");
+        }
+        for bad in ["http://", "http://p:x", "http://[::1", "http://u%zz@p", "http://a b"] {
             let error = Proxy::parse(&Secret::new(bad)).unwrap_err();
             assert_eq!(error.to_string(), "proxy-url is not a URL with a scheme and a host", "{bad}");
         }

@@ -32,26 +32,29 @@ impl Server {
     /// # Errors
     /// [`Error::Server`], which does not repeat the address.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        let wrong = |reason| Error::Server { reason };
+        Self::read(url).map_err(|unusable| Error::Server { reason: unusable.reason() })
+    }
+
+    pub(crate) fn read(url: &str) -> Result<Self, Unusable> {
         let scheme = match url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).as_deref() {
             Some("https") => Scheme::HTTPS,
             Some("http") => Scheme::HTTP,
-            Some(_) => return Err(wrong("has a scheme other than https and http")),
-            None => return Err(wrong("does not begin with https://")),
+            Some("") | None => return Err(Unusable::NoScheme),
+            Some(_) => return Err(Unusable::Scheme),
         };
-        let uri: Uri = url.parse().map_err(|_| wrong("is not a URL"))?;
-        let authority = uri.authority().ok_or(wrong("has no host"))?;
+        let uri: Uri = url.parse().map_err(|_| Unusable::Form)?;
+        let authority = uri.authority().ok_or(Unusable::Host)?;
         if authority.as_str().contains('@') {
-            return Err(wrong("has a user name in it"));
+            return Err(Unusable::User);
         }
         // `http` leaves the brackets of an IPv6 address in place.
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() {
-            return Err(wrong("has no host"));
+            return Err(Unusable::Host);
         }
         let port = match authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':')) {
             None | Some("") => default_port(&scheme),
-            Some(port) => port.parse().map_err(|_| wrong("has no usable port"))?,
+            Some(port) => port.parse().map_err(|_| Unusable::Port)?,
         };
         let target = Target::new(host, port);
         Ok(Self { name: target.to_string().into(), host: target.host, port, authority: authority.clone(), scheme })
@@ -109,6 +112,30 @@ impl Server {
         // Neither the query nor a user name is anybody's business.
         let asked = uri.host().unwrap_or("nobody").to_owned();
         Err(Error::OtherServer { asked: credlet_api::visible(&asked), host: self.name.clone() })
+    }
+}
+
+/// Why an address cannot be a server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    NoScheme,
+    Scheme,
+    User,
+    Host,
+    Port,
+    Form,
+}
+
+impl Unusable {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::NoScheme => "does not begin with https://",
+            Self::Scheme => "has a scheme other than https and http",
+            Self::User => "has a user name in it",
+            Self::Host => "has no host",
+            Self::Port => "has no usable port",
+            Self::Form => "is not a URL",
+        }
     }
 }
 

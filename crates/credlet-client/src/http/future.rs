@@ -8,11 +8,9 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use super::again::Again;
 use super::{BoxError, Shared, refusal};
 use crate::authenticator::Issued;
-
-/// What a request is sent once more with: a service, and a request like the first.
-pub(super) type Again<S, B> = (S, Request<B>);
 
 type BoxFuture<R> = Pin<Box<dyn Future<Output = Result<Response<R>, BoxError>> + Send>>;
 
@@ -34,7 +32,6 @@ pin_project! {
             #[pin] future: S::Future,
             entry: Arc<Entry<Issued>>,
             shared: Arc<Shared<B>>,
-            // Boxed, so that a future without it is small: it is moved about on every request.
             again: Option<Box<Again<S, B>>>,
         },
         /// Waiting for a credential, before or after a refusal.
@@ -96,12 +93,17 @@ where
                     return Poll::Ready(Err(error.take().unwrap_or_else(|| "polled after its end".into())));
                 }
                 StateProjection::Sent { future, entry, shared, again } => {
-                    let response = ready!(future.poll(cx)).map_err(Into::into)?;
-                    if !shared.policy.is_refusal(response.status()) {
-                        entry.accept();
-                        return Poll::Ready(Ok(response));
+                    let result = ready!(future.poll(cx));
+                    match result {
+                        Ok(response) if shared.policy.is_refusal(response.status()) => {
+                            refused(Arc::clone(shared), Arc::clone(entry), response, again.take())
+                        }
+                        Ok(response) => {
+                            entry.accept();
+                            return Poll::Ready(Ok(response));
+                        }
+                        Err(error) => return Poll::Ready(Err(error.into())),
                     }
-                    refused(Arc::clone(shared), Arc::clone(entry), response, again.take())
                 }
             };
             this.state.set(State::Slow { future: Box::pin(next) });
@@ -119,7 +121,7 @@ where
     S::Error: Into<BoxError>,
 {
     let entry = shared.authenticator.credential().await?;
-    let again = shared.policy.copy(&request).map(|copy| Box::new((ready.clone(), copy)));
+    let again = shared.policy.copy(&ready, &request);
     shared.prepare(&entry, &mut request)?;
     let response = ready.call(request).await.map_err(Into::into)?;
     if shared.policy.is_refusal(response.status()) {
@@ -140,9 +142,10 @@ where
     S: Service<Request<B>, Response = Response<R>>,
     S::Error: Into<BoxError>,
 {
+    let entry = shared.sent_with(&response, entry);
     let replaced = shared.replace(&entry, refusal(&response)).await;
     let (Some(other), Some(again)) = (replaced, again) else { return Ok(response) };
-    let (mut service, mut request) = *again;
+    let (mut service, mut request) = again.into_parts();
     // The refusal is not needed any more; its place on the connection is.
     drop(response);
     shared.prepare(&other, &mut request)?;

@@ -8,6 +8,7 @@
 //! - `401` → replace that credential once for all who hold it → send the request once more, if its body can be sent
 //!   again and the credential is another one; otherwise the `401` as it is.
 
+mod again;
 mod future;
 
 use std::fmt;
@@ -20,8 +21,10 @@ use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode};
 use tower_service::Service;
 
+use self::again::Again;
 pub use self::future::ResponseFuture;
 use crate::authenticator::{Authenticator, Issued};
+use crate::conn::SentWith;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -76,16 +79,13 @@ impl<B> Policy<B> {
         status == StatusCode::UNAUTHORIZED || (self.forbidden_is_refusal && status == StatusCode::FORBIDDEN)
     }
 
-    /// Another request like this one. Made before the credential is put on, because it would leave with another.
-    fn copy(&self, request: &Request<B>) -> Option<Request<B>> {
-        let replay = self.replay.filter(|_| self.on_refusal == OnRefusal::Retry)?;
-        let mut copy = Request::new(replay(request.body())?);
-        *copy.method_mut() = request.method().clone();
-        *copy.uri_mut() = request.uri().clone();
-        *copy.version_mut() = request.version();
-        *copy.headers_mut() = request.headers().clone();
-        *copy.extensions_mut() = request.extensions().clone();
-        Some(copy)
+    /// Another request like this one, should it be needed. Made before the credential is put on, because it would leave
+    /// with another.
+    fn copy<S: Clone>(&self, service: &S, request: &Request<B>) -> Option<Box<Again<S, B>>> {
+        match (self.replay, self.on_refusal) {
+            (Some(replay), OnRefusal::Retry) => Again::new(service, request, replay),
+            _ => None,
+        }
     }
 }
 
@@ -118,6 +118,11 @@ impl<S, B> Authenticate<S, B> {
     /// Requests that are refused are not sent again until a [`Policy`] says how.
     pub fn new(inner: S, authenticator: Authenticator) -> Self {
         Self { inner, shared: Arc::new(Shared { authenticator, policy: Policy::default(), announce: None }) }
+    }
+
+    /// Whom it asks.
+    pub(crate) fn authenticator(&self) -> &Authenticator {
+        &self.shared.authenticator
     }
 
     /// With this policy.
@@ -176,7 +181,7 @@ where
         // The clone is for later; the one that was asked whether it is ready gets the request.
         match self.shared.authenticator.fresh() {
             Some(entry) => {
-                let again = self.shared.policy.copy(&request).map(|copy| Box::new((self.inner.clone(), copy)));
+                let again = self.shared.policy.copy(&self.inner, &request);
                 if let Err(error) = self.shared.prepare(&entry, &mut request) {
                     return ResponseFuture::failed(error);
                 }
@@ -198,11 +203,21 @@ impl<B> Shared<B> {
             // Whoever is told puts the token on by itself, so that each attempt leaves with the newest.
             return announce(entry);
         }
-        match entry.value().authorization() {
-            Some(value) => drop(request.headers_mut().insert(AUTHORIZATION, value.clone())),
-            None => drop(request.headers_mut().remove(AUTHORIZATION)),
+        if let Some(value) = entry.value().authorization() {
+            request.headers_mut().insert(AUTHORIZATION, value.clone());
         }
         Ok(())
+    }
+
+    /// The credential that a request was refused with: `taken`, unless the connections sent it with a newer one.
+    fn sent_with<R>(&self, response: &Response<R>, taken: Arc<Entry<Issued>>) -> Arc<Entry<Issued>> {
+        match response.extensions().get() {
+            Some(&SentWith(serial)) if serial != taken.generation() => {
+                let current = self.authenticator.fresh();
+                current.filter(|current| current.generation() == serial).unwrap_or(taken)
+            }
+            _ => taken,
+        }
     }
 
     /// Another credential than the refused one, if there is one.

@@ -1,8 +1,7 @@
 //! The two addresses in a cluster.
 
-use http::Uri;
-
 use super::mistake::Problem;
+use crate::conn::{Proxy, Server, proxy, server};
 
 /// What is known of a server's address once it is seen to be one.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,41 +14,25 @@ pub(super) struct Address {
 /// Checks a `server`. Go makes plain http of an address without a scheme and then drops all credentials without a word
 /// (W32); here that is a mistake.
 pub(super) fn server(text: &str) -> Result<Address, Problem> {
-    let (scheme, rest) = text.split_once("://").ok_or(Problem::ServerWithoutScheme)?;
-    let https = match &*scheme.to_ascii_lowercase() {
-        "https" => true,
-        "http" => false,
-        "" => return Err(Problem::ServerWithoutScheme),
-        _ => return Err(Problem::ServerScheme),
-    };
-    if rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
-        return Err(Problem::ServerUserInfo);
-    }
+    let server = Server::read(text).map_err(|unusable| match unusable {
+        server::Unusable::NoScheme => Problem::ServerWithoutScheme,
+        server::Unusable::Scheme => Problem::ServerScheme,
+        server::Unusable::User => Problem::ServerUserInfo,
+        server::Unusable::Host | server::Unusable::Port | server::Unusable::Form => Problem::ServerAddress,
+    })?;
     // With a path, query and fragment are dropped; without one nobody looks at them.
-    let end = rest.find(['?', '#']).unwrap_or(rest.len());
-    let has_path = rest[..end].find('/').is_some_and(|slash| slash + 1 < end);
-    let url = if has_path { &text[..scheme.len() + 3 + end] } else { text };
-    is_usable(url).then(|| Address { url: url.to_owned(), https }).ok_or(Problem::ServerAddress)
+    let begin = text.find("://").map_or(0, |scheme| scheme + 3);
+    let end = text[begin..].find(['?', '#']).map_or(text.len(), |end| begin + end);
+    let has_path = text[begin..end].find('/').is_some_and(|slash| begin + slash + 1 < end);
+    Ok(Address { url: text[..if has_path { end } else { text.len() }].to_owned(), https: server.is_https() })
 }
 
 /// Checks a `proxy-url`.
 pub(super) fn proxy(text: &str) -> Result<(), Problem> {
-    let known = text
-        .split_once("://")
-        .is_some_and(|(scheme, _)| ["http", "https", "socks5"].iter().any(|known| known.eq_ignore_ascii_case(scheme)));
-    if !known {
-        return Err(Problem::ProxyScheme);
-    }
-    is_usable(text).then_some(()).ok_or(Problem::ProxyAddress)
-}
-
-fn is_usable(url: &str) -> bool {
-    let Ok(uri) = url.parse::<Uri>() else { return false };
-    let Some(authority) = uri.authority() else { return false };
-    let host = authority.host();
-    let after = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, after)| after);
-    let port = after.strip_prefix(host).and_then(|rest| rest.strip_prefix(':')).unwrap_or_default();
-    !matches!(host, "" | "[]") && (port.is_empty() || port.parse::<u16>().is_ok())
+    Proxy::read(text).map(drop).map_err(|unusable| match unusable {
+        proxy::Unusable::Scheme => Problem::ProxyScheme,
+        proxy::Unusable::Form => Problem::ProxyAddress,
+    })
 }
 
 #[cfg(test)]

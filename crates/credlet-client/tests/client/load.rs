@@ -1,6 +1,7 @@
 //! Ten thousand requests across an expiry, a certificate rotation and a revocation, to a server in its own process.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,9 +12,11 @@ use credlet_client::conn::Payload;
 use credlet_testkit::ca::Ca;
 use credlet_testkit::plugin::Plugin;
 use credlet_testkit::server::{ClientCertificates, Server};
+use http::header::AUTHORIZATION;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::{HANG, exec_user, get, options, resolve_with};
 
@@ -114,65 +117,96 @@ async fn serves_in_its_own_process() {
     }
 }
 
+/// Sends so many requests, two hundred at a time.
+#[derive(Clone)]
+struct Crowd {
+    client: Client,
+    at_once: Arc<Semaphore>,
+    sent: Arc<AtomicUsize>,
+}
+
+impl Crowd {
+    async fn send(&self, requests: usize) {
+        let mut tasks = JoinSet::new();
+        for _ in 0..requests {
+            let (client, at_once) = (self.client.clone(), Arc::clone(&self.at_once));
+            tasks.spawn(async move {
+                let _permit = at_once.acquire_owned().await.unwrap();
+                crate::status(&client, "/version").await
+            });
+        }
+        while let Some(status) = tasks.join_next().await {
+            assert_eq!(status.unwrap(), StatusCode::OK);
+            self.sent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_requests_survive_an_expiry_a_rotation_and_a_revocation() {
     let server = OwnProcess::start().await;
     let slow = Duration::from_secs(1);
     // The second answer is renewed ahead of the first one's expiry and brings another certificate; the third is asked
-    // for because the second token is revoked.
+    // for because the second token is revoked. Each stands still before a gate, so that the test can look around.
     let plugin = Plugin::new()
         .sleeps(slow)
         .answers(TOKENS[0])
         .certificate(server.read("one.crt"), server.read("one.key"))
-        .expiring_in(Duration::from_secs(5))
+        .expiring_in(Duration::from_secs(12))
         .on_the_next_run()
         .sleeps(slow)
+        .waits_at("renewal")
         .answers(TOKENS[1])
         .certificate(server.read("two.crt"), server.read("two.key"))
         .on_the_next_run()
         .sleeps(slow)
+        .waits_at("replacement")
         .answers(TOKENS[2])
         .certificate(server.read("two.crt"), server.read("two.key"));
     let resolved = resolve_with(&server.read("url"), &server.read("ca"), &exec_user(&plugin));
-    let client = Client::new(&resolved, options()).unwrap();
+    let mut options = options();
+    options.patience.ahead_share = 0.5;
+    let client = Client::new(&resolved, options).unwrap();
     let mut open_watch = get(&client, "/watch?interval_ms=50").await.into_body();
     assert_eq!(plugin.runs(), 1);
 
-    let (sent, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let at_once = Arc::new(Semaphore::new(200));
-    let mut tasks = Vec::new();
-    for number in 0..10_000 {
-        if number == 8_000 {
-            // The expiry and the rotation have happened by now.
-            plugin.has_run(2).await;
-            let rotated = async {
-                while server.last_token() != TOKENS[1] {
-                    crate::status(&client, "/version").await;
-                }
-            };
-            tokio::time::timeout(HANG, rotated).await.unwrap();
-            server.revoke(TOKENS[1]).await;
+    let crowd =
+        Crowd { client: client.clone(), at_once: Arc::new(Semaphore::new(200)), sent: Arc::new(AtomicUsize::new(0)) };
+    crowd.send(4_000).await;
+    let mut renewal = pin!(plugin.reached("renewal"));
+    while tokio::time::timeout(Duration::ZERO, &mut renewal).await.is_err() {
+        crowd.send(20).await;
+    }
+    // The plugin is being asked, and will not answer before all of these have been answered: none waits for it.
+    crowd.send(500).await;
+    plugin.open("renewal");
+    let rotated = async {
+        while server.last_token() != TOKENS[1] {
+            crowd.send(1).await;
         }
-        let permit = Arc::clone(&at_once).acquire_owned().await.unwrap();
-        let (client, sent, failed) = (client.clone(), Arc::clone(&sent), Arc::clone(&failed));
-        tasks.push(tokio::spawn(async move {
-            let answer = client.send(Request::get("/version").body(Payload::empty()).unwrap()).await;
-            let ok = match answer {
-                Ok(answer) if answer.status() == StatusCode::OK => answer.into_body().collect().await.is_ok(),
-                _ => false,
-            };
-            sent.fetch_add(1, Ordering::Relaxed);
-            if !ok {
-                failed.fetch_add(1, Ordering::Relaxed);
-            }
-            drop(permit);
-        }));
-    }
-    for task in tasks {
-        tokio::time::timeout(HANG, task).await.unwrap().unwrap();
-    }
-    assert_eq!((sent.load(Ordering::Relaxed), failed.load(Ordering::Relaxed)), (10_000, 0));
+    };
+    tokio::time::timeout(HANG, rotated).await.unwrap();
+
+    server.revoke(TOKENS[1]).await;
+    let holders = crowd.clone();
+    let holders = tokio::spawn(async move { holders.send(1_000).await });
+    plugin.reached("replacement").await;
+    // Those who hold the revoked token wait for the one run. Who does not hold it does not wait: a request with a token
+    // of its own, and the watch that was opened under the first certificate.
+    let own = Request::get("/version").header(AUTHORIZATION, format!("Bearer {}", TOKENS[0]));
+    let own = tokio::time::timeout(HANG, client.send(own.body(Payload::empty()).unwrap())).await.unwrap();
+    assert_eq!(own.unwrap().status(), StatusCode::OK);
+    assert!(tokio::time::timeout(HANG, open_watch.frame()).await.unwrap().unwrap().is_ok());
+    assert!(!holders.is_finished());
+    plugin.open("replacement");
+    tokio::time::timeout(HANG, holders).await.unwrap().unwrap();
+
+    crowd.send(10_000_usize.saturating_sub(crowd.sent())).await;
+    assert!(crowd.sent() >= 10_000);
     assert_eq!(plugin.runs(), 3);
-    // The watch that was opened under the first certificate is still there.
     assert!(open_watch.frame().await.unwrap().is_ok());
 }

@@ -1,5 +1,7 @@
 //! 401: replaced once for all who held the credential, and sent once more if that can be.
 
+use std::sync::Arc;
+
 use credlet_client::conn::Payload;
 use credlet_client::http::OnRefusal;
 use credlet_client::{AuthError, Client};
@@ -9,6 +11,7 @@ use credlet_testkit::plugin::Plugin;
 use credlet_testkit::server::{Order, Server};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use tokio::sync::Notify;
 
 use crate::{client, exec_user, options, resolve, status};
 
@@ -168,7 +171,7 @@ async fn a_plugin_that_fails_is_the_requests_error_and_nothing_is_sent() {
     let client = client(&server, &ca, &plugin);
     let error = client.send(Request::get("/version").body(Payload::empty()).unwrap()).await.unwrap_err();
     watch.error(&*error);
-    let error = error.downcast_ref::<std::sync::Arc<AuthError>>().unwrap();
+    let error = error.downcast_ref::<Arc<AuthError>>().unwrap();
     assert!(matches!(&**error, AuthError::Plugin(credlet_core::Error::Failed { .. })), "{error}");
     assert_eq!(server.counts().connections, 0);
 }
@@ -185,4 +188,49 @@ async fn a_redirect_is_the_callers_business() {
     let request = Request::get(format!("{}/version", elsewhere.url())).body(Payload::empty()).unwrap();
     assert!(client.send(request).await.is_err());
     assert_eq!(elsewhere.counts().connections, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_credential_that_was_really_sent_is_the_one_that_is_replaced() {
+    use credlet_client::authenticator::ExecSettings;
+    use credlet_client::conn::{Crypto, SentWith};
+    use credlet_client::http::{Authenticate, Policy};
+    use http::Response;
+    use http::header::AUTHORIZATION;
+    use tower::ServiceExt as _;
+
+    let plugin = Plugin::answering("one").on_the_next_run().answers("two").on_the_next_run().answers("three");
+    let resolved = resolve("https://127.0.0.1:1", &Ca::new(), &exec_user(&plugin));
+    let exec = resolved.identity.exec_in_use().unwrap();
+    let authenticator = options().authenticators.exec(exec, &ExecSettings::new(Crypto::aws_lc_rs())).unwrap();
+    let (slow, fast) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let service = tower::service_fn({
+        let (slow, fast) = (Arc::clone(&slow), Arc::clone(&fast));
+        move |request: Request<()>| {
+            let (slow, fast) = (Arc::clone(&slow), Arc::clone(&fast));
+            async move {
+                let token = request.headers()[AUTHORIZATION].to_str().unwrap().to_owned();
+                let mut response = Response::new(token.clone());
+                // `/slow` first leaves with the first token, and is then sent again below us, with the second.
+                if request.uri().path() == "/slow" && token == "Bearer one" {
+                    fast.notify_one();
+                    slow.notified().await;
+                    response.extensions_mut().insert(SentWith(2));
+                }
+                if token == "Bearer one" {
+                    *response.status_mut() = StatusCode::UNAUTHORIZED;
+                }
+                Ok::<_, std::io::Error>(response)
+            }
+        }
+    });
+    let policy = Policy { replay: Some((|()| Some(())) as fn(&()) -> Option<()>), ..Policy::default() };
+    let service = Authenticate::new(service, authenticator).policy(policy);
+    let send = |path: &str| service.clone().oneshot(Request::get(path).body(()).unwrap());
+    let held = tokio::spawn(send("/slow"));
+    fast.notified().await;
+    assert_eq!(send("/").await.unwrap().into_body(), "Bearer two");
+    slow.notify_one();
+    assert_eq!(held.await.unwrap().unwrap().into_body(), "Bearer three");
+    assert_eq!(plugin.runs(), 3);
 }

@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use credlet_client::conn::{Client, Error};
+use credlet_client::conn::{Client, Error, SentWith};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::support::raw::{INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, Raw};
 use crate::support::server::{Options, Server};
-use crate::support::{client, event, get, open, post, settings, soon, until, whole};
+use crate::support::{client, credential, event, get, open, post, settings, soon, until, whole};
 
 fn raw_client(raw: &Raw) -> Client {
     Client::new(settings(&raw.url(), raw.ca.pem())).unwrap()
@@ -89,6 +90,38 @@ async fn a_refused_stream_is_sent_again_whatever_it_is() {
         .await;
         assert_eq!(outcome(raw, method).await.0.unwrap(), "good", "{method}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_sent_again_leaves_with_the_newest_credential() {
+    let (asked, answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let raw = Raw::start({
+        let (asked, answer) = (Arc::clone(&asked), Arc::clone(&answer));
+        move |_, mut conn| {
+            let (asked, answer) = (Arc::clone(&asked), Arc::clone(&answer));
+            async move {
+                conn.hello(100).await;
+                let stream = conn.request().await.unwrap();
+                asked.notify_one();
+                answer.notified().await;
+                conn.reset(stream, REFUSED_STREAM).await;
+                conn.be_good().await;
+            }
+        }
+    })
+    .await;
+    let client = raw_client(&raw);
+    client.publish(credential(1, "t1", None)).unwrap();
+    let sent = tokio::spawn({
+        let client = client.clone();
+        async move { open(&client, "/").await }
+    });
+    asked.notified().await;
+    client.publish(credential(2, "t2", None)).unwrap();
+    answer.notify_one();
+    let response = soon(sent).await.unwrap().unwrap();
+    assert_eq!(response.extensions().get(), Some(&SentWith(2)));
+    assert_eq!(crate::support::text(response).await.unwrap(), "good");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -250,7 +250,8 @@ impl<S: Source> State<S> {
 
 impl<S: Source> Shared<S> {
     fn now(&self) -> Now {
-        Now { wall: self.clock.now(), monotonic: self.clock.monotonic() }
+        let (wall, monotonic) = self.clock.moment();
+        Now { wall, monotonic }
     }
 
     /// Nothing under the lock can panic half-way through a change, so a poisoned one is as good as any.
