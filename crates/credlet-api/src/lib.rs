@@ -35,6 +35,7 @@ pub mod kuberc;
 pub mod oidc;
 pub mod plugin;
 mod redact;
+pub mod review;
 mod secret;
 mod text;
 mod wire;

@@ -1,4 +1,4 @@
-//! What an OpenID Connect issuer says, as far as renewing an ID token goes.
+//! What an OpenID Connect issuer says: how it describes itself, the tokens it gives, the keys it signs them with.
 //!
 //! ```
 //! use credlet_api::oidc::{Refreshed, discovered_token_endpoint};
@@ -11,6 +11,10 @@
 //! # Ok::<(), credlet_api::Fault>(())
 //! ```
 
+mod jwt;
+mod metadata;
+mod tokens;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
@@ -18,6 +22,9 @@ use serde::de::MapAccess;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
+pub use self::jwt::{Claims, Header, Jwk, JwkSet, Jwt, SignedPart};
+pub use self::metadata::Metadata;
+pub use self::tokens::{DeviceAuthorization, Tokens};
 use crate::wire::document::{self, Duplicates, Member, Object};
 use crate::wire::fault::Fault;
 use crate::{Position, Secret};
@@ -55,8 +62,15 @@ impl Refreshed {
 /// The code in a token endpoint's refusal, if it is one that a specification knows. An unknown one is foreign text, and
 /// an issuer may have put what it refuses into it, so nothing is kept of it; nor of the description beside it.
 pub fn refusal_code(answer: &[u8]) -> Option<&'static str> {
-    // RFC 6749 section 5.2, then OpenID Connect Core section 3.1.2.6 and RFC 6749 section 4.1.2.1.
-    const KNOWN: [&str; 10] = [
+    let refusal: Refusal = read(answer).ok()?;
+    known_code(&refusal.error)
+}
+
+/// The same for a code that came another way, as in a redirect.
+pub fn known_code(code: &str) -> Option<&'static str> {
+    // RFC 6749 section 5.2, then OpenID Connect Core section 3.1.2.6 and RFC 6749 section 4.1.2.1, then RFC 8628
+    // section 3.5 and RFC 7009 section 2.2.1.
+    const KNOWN: [&str; 18] = [
         "invalid_request",
         "invalid_client",
         "invalid_grant",
@@ -65,11 +79,18 @@ pub fn refusal_code(answer: &[u8]) -> Option<&'static str> {
         "invalid_scope",
         "interaction_required",
         "login_required",
+        "account_selection_required",
+        "consent_required",
+        "access_denied",
+        "unsupported_response_type",
         "server_error",
         "temporarily_unavailable",
+        "authorization_pending",
+        "slow_down",
+        "expired_token",
+        "unsupported_token_type",
     ];
-    let refusal: Refusal = read(answer).ok()?;
-    KNOWN.into_iter().find(|code| *code == refusal.error)
+    KNOWN.into_iter().find(|known| *known == code)
 }
 
 /// When a token ends, by its own word: the claim `exp` of a JWT. Nothing else of it is read, and nothing is verified:
@@ -78,7 +99,7 @@ pub fn expiry(token: &Secret) -> Option<Timestamp> {
     let mut parts = token.expose().split('.');
     let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };
     let payload = Zeroizing::new(URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?);
-    let seconds = read::<Claims>(&payload).ok()?.exp?;
+    let seconds = read::<Expiry>(&payload).ok()?.exp?;
     Timestamp::from_second(seconds).ok()
 }
 
@@ -91,18 +112,24 @@ fn read<O: Object>(bytes: &[u8]) -> Result<O, Fault> {
     }
 }
 
-#[derive(Default)]
-struct Metadata {
-    token_endpoint: String,
+/// All strings of a list, or the one that stands in its place.
+fn texts(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::String(one)) => vec![one.clone()],
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
 }
 
-impl Object for Metadata {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "token_endpoint" => value.string("token_endpoint", &mut self.token_endpoint),
-            _ => value.skip(),
-        }
-    }
+fn seconds<'de, A: MapAccess<'de>>(
+    value: Member<'_, A>,
+    path: &'static str,
+    into: &mut Option<i64>,
+) -> Result<(), A::Error> {
+    let mut any = None;
+    value.any(path, &mut any)?;
+    *into = any.as_ref().and_then(whole_seconds);
+    Ok(())
 }
 
 impl Object for Refreshed {
@@ -130,19 +157,14 @@ impl Object for Refusal {
 }
 
 #[derive(Default)]
-struct Claims {
+struct Expiry {
     exp: Option<i64>,
 }
 
-impl Object for Claims {
+impl Object for Expiry {
     fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
         match name {
-            "exp" => {
-                let mut exp = None;
-                value.any("exp", &mut exp)?;
-                self.exp = exp.as_ref().and_then(whole_seconds);
-                Ok(())
-            }
+            "exp" => seconds(value, "exp", &mut self.exp),
             _ => value.skip(),
         }
     }

@@ -17,7 +17,7 @@ use tower_service::Service as _;
 
 use crate::authenticator::issuer::bearer;
 use crate::authenticator::{AuthError, Authenticator, Authenticators, ExecSettings};
-use crate::conn::{self, Body, Crypto, Payload, Proxy, Roots, Server, Settings};
+use crate::conn::{self, Body, Crypto, Limits, Payload, Proxy, Roots, Server, Settings};
 use crate::http::{Authenticate, BoxError, OnRefusal, Policy};
 use crate::kubeconfig::{HeaderCredential, Impersonation, Resolved};
 
@@ -37,6 +37,8 @@ pub struct ClientOptions {
     pub on_refusal: OnRefusal,
     /// Whether a `403` is a refusal too: no.
     pub forbidden_is_refusal: bool,
+    /// How long connecting may take.
+    pub limits: Limits,
     /// After a certificate was replaced, how long open requests and watches may go on under the old one: no limit.
     pub drain: Option<Duration>,
     /// The `User-Agent` of requests that have none.
@@ -53,8 +55,34 @@ impl ClientOptions {
             patience: Patience::default(),
             on_refusal: OnRefusal::default(),
             forbidden_is_refusal: false,
+            limits: Limits::default(),
             drain: None,
             user_agent: Some(HeaderValue::from_static(concat!("credlet/", env!("CARGO_PKG_VERSION")))),
+        }
+    }
+
+    /// Whoever renews the credential of what was resolved. A [`Client`] with these options shares its plugin runs.
+    /// `None`: the credential is one that stays as it is, or there is none. Nothing is run yet.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn authenticator(&self, resolved: &Resolved) -> Result<Option<Authenticator>, ClientError> {
+        let identity = &resolved.identity;
+        let settings =
+            ExecSettings { options: self.exec.clone(), patience: self.patience, crypto: self.crypto.clone() };
+        if let Some(exec) = identity.exec_in_use() {
+            return Ok(Some(self.authenticators.exec(exec, &settings)?));
+        }
+        if let (Some(provider), Some(_)) = (&identity.auth_provider, identity.auth_provider_in_use()) {
+            return Ok(Some(self.authenticators.auth_provider(provider, &resolved.user, &settings)?));
+        }
+        match identity.header.as_ref().map(|header| &header.value) {
+            Some(HeaderCredential::TokenFile { file, inline }) => {
+                let world = self.authenticators.world();
+                let (clock, observer) = (Arc::clone(&world.clock), Arc::clone(&world.observer));
+                Ok(Some(Authenticator::token_file(file.clone(), inline.clone(), clock, observer)))
+            }
+            _ => Ok(None),
         }
     }
 }
@@ -108,10 +136,11 @@ impl Client {
         settings.tls_server_name = resolved.tls.server_name.as_ref().map(|name| name.value.clone());
         let configured = resolved.proxy_url.as_ref().map(|url| &url.value);
         settings.proxy = Proxy::choose(configured, &server, &*world.env)?;
+        settings.limits = options.limits.clone();
         settings.drain = options.drain;
         let conn = conn::Client::new(settings)?;
 
-        let service = match authenticator(resolved, &options)? {
+        let service = match options.authenticator(resolved)? {
             Some(authenticator) => {
                 let policy = Policy {
                     on_refusal: options.on_refusal,
@@ -140,6 +169,19 @@ impl Client {
         let headers = Arc::new(headers(resolved.impersonation.as_ref(), options.user_agent)?);
         let prefix = resolved.server.value.parse::<Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
         Ok(Self { service, prefix: prefix.unwrap_or_default().into(), headers })
+    }
+
+    /// Returns when there is a credential to send requests with: at once, or after a run of the plugin.
+    ///
+    /// Nobody needs to ask: [`send`](Self::send) does. It is for those who count the time that the server takes.
+    ///
+    /// # Errors
+    /// Says who must act.
+    pub async fn ready(&self) -> Result<(), Arc<AuthError>> {
+        match &self.service {
+            Service::Static(_) => Ok(()),
+            Service::Renewed(service) => service.authenticator().credential().await.map(drop),
+        }
     }
 
     /// Sends a request to the path it names on the server, below the path of the server's own address.
@@ -213,27 +255,6 @@ fn roots(resolved: &Resolved) -> Roots {
         _ if resolved.tls.insecure_skip_verify.value => Roots::Unchecked,
         Some(authority) => Roots::Pem(authority.value.pem.clone()),
         None => Roots::Platform,
-    }
-}
-
-/// Whoever renews the credential, if it is one that needs to be.
-fn authenticator(resolved: &Resolved, options: &ClientOptions) -> Result<Option<Authenticator>, ClientError> {
-    let identity = &resolved.identity;
-    let settings =
-        ExecSettings { options: options.exec.clone(), patience: options.patience, crypto: options.crypto.clone() };
-    if let Some(exec) = identity.exec_in_use() {
-        return Ok(Some(options.authenticators.exec(exec, &settings)?));
-    }
-    if let (Some(provider), Some(_)) = (&identity.auth_provider, identity.auth_provider_in_use()) {
-        return Ok(Some(options.authenticators.auth_provider(provider, &resolved.user, &settings)?));
-    }
-    match identity.header.as_ref().map(|header| &header.value) {
-        Some(HeaderCredential::TokenFile { file, inline }) => {
-            let world = options.authenticators.world();
-            let (clock, observer) = (Arc::clone(&world.clock), Arc::clone(&world.observer));
-            Ok(Some(Authenticator::token_file(file.clone(), inline.clone(), clock, observer)))
-        }
-        _ => Ok(None),
     }
 }
 

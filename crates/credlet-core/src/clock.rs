@@ -18,9 +18,9 @@ pub trait Clock: fmt::Debug + Send + Sync {
     /// A time that only ever goes forward, from an origin of its own.
     fn monotonic(&self) -> Duration;
 
-    /// Both at once: every request asks for them.
-    fn moment(&self) -> (Timestamp, Duration) {
-        (self.now(), self.monotonic())
+    /// Whether it is not yet later than either of these: what every request asks of its credential.
+    fn is_within(&self, wall: Timestamp, monotonic: Duration) -> bool {
+        self.now() <= wall && self.monotonic() <= monotonic
     }
 
     /// Waits by the monotonic time.
@@ -51,6 +51,11 @@ impl Clock for SystemClock {
         machine::monotonic()
     }
 
+    #[cfg(target_os = "linux")]
+    fn is_within(&self, wall: Timestamp, monotonic: Duration) -> bool {
+        machine::is_within(wall, monotonic)
+    }
+
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(duration))
     }
@@ -74,6 +79,14 @@ mod machine {
         // Since the machine was started, so never negative.
         let time = clock_gettime(ClockId::MonotonicCoarse);
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    /// As the kernel has them: making a `Timestamp` and a `Duration` first takes longer than reading the clocks.
+    pub(super) fn is_within(wall: Timestamp, monotonic: Duration) -> bool {
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        let uptime = clock_gettime(ClockId::MonotonicCoarse);
+        (now.tv_sec, now.tv_nsec) <= (wall.as_second(), wall.subsec_nanosecond().into())
+            && (uptime.tv_sec as u64, uptime.tv_nsec as u32) <= (monotonic.as_secs(), monotonic.subsec_nanos())
     }
 }
 

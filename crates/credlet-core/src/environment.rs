@@ -60,19 +60,28 @@ fn matches(pattern: &str, name: &[u8]) -> bool {
     }
 }
 
-/// The plugin's whole environment: ours, then the kubeconfig's in its order, then what we tell the plugin. Later ones
-/// stand, and nobody can replace the last.
+/// A program's whole environment: what it inherits, then what is configured for it, in its order. Later ones stand.
+pub fn surroundings<'a>(
+    env: &dyn Env,
+    inherit: &Inherit,
+    configured: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<(OsString, OsString)> {
+    let inherited = env.vars().into_iter().filter(|(name, _)| inherit.passes(name));
+    let configured = configured.into_iter().map(|(name, value)| split(name, value));
+    let assembled: BTreeMap<_, _> = inherited.chain(configured).collect();
+    assembled.into_iter().collect()
+}
+
+/// The plugin's whole environment: ours, then the kubeconfig's in its order, then what we tell the plugin. Nobody can
+/// replace the last.
 pub(crate) fn assemble(
     env: &dyn Env,
     inherit: &Inherit,
     config: &ExecConfig,
     exec_info: String,
 ) -> Vec<(OsString, OsString)> {
-    let inherited = env.vars().into_iter().filter(|(name, _)| inherit.passes(name));
-    let configured = config.env.iter().map(|variable| split(&variable.name, variable.value.expose()));
-    let told = [(OsString::from(EXEC_INFO_ENV), OsString::from(exec_info))];
-    let assembled: BTreeMap<_, _> = inherited.chain(configured).chain(told).collect();
-    assembled.into_iter().collect()
+    let configured = config.env.iter().map(|variable| (variable.name.as_str(), variable.value.expose()));
+    surroundings(env, inherit, configured.chain([(EXEC_INFO_ENV, &*exec_info)]))
 }
 
 /// A name may contain `=`, and then the program sees the part before it as the name: so two entries are the same

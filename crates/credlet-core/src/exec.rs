@@ -8,12 +8,13 @@ use std::time::Duration;
 use credlet_api::exec::{
     Cluster, ExecConfig, ExecCredentialSpec, ExecCredentialStatus, InteractiveMode, failure_message,
 };
-use credlet_api::{Secret, scrub, visible};
+use credlet_api::visible;
 
 use crate::credential::{ClientCertificate, Credential};
 use crate::environment::{self, Inherit};
 use crate::error::{Error, Nonsense, Obstacle};
 use crate::flight::{Fetched, Source, Why};
+use crate::foreign::{harmless, last_line};
 use crate::hint::Seldom;
 use crate::observer::{CallStatus, Event, NoObserver, Observer};
 use crate::runner::{Finished, Limits, Program, RunError, Stdin};
@@ -224,11 +225,7 @@ impl ExecPlugin {
     /// Foreign text without secrets and without escape sequences. The secrets we know of are the variables that the
     /// kubeconfig passes, and what stands in the answer of a plugin that then failed.
     fn harmless(&self, text: &[u8], stdout: &[u8]) -> String {
-        let printed = String::from_utf8_lossy(stdout);
-        let printed = printed.split(|c: char| c.is_whitespace() || "\"',".contains(c));
-        let printed: Vec<_> = printed.filter(|word| word.len() >= 16).map(Secret::from).collect();
-        let known = self.config.env.iter().map(|variable| &variable.value).chain(&printed);
-        visible(&scrub(&String::from_utf8_lossy(text), known))
+        harmless(text, stdout, self.config.env.iter().map(|variable| &variable.value))
     }
 }
 
@@ -274,29 +271,5 @@ fn call_status(finished: &Result<Finished, Error>) -> (CallStatus, i32) {
             (CallStatus::PluginNotFoundError, 1)
         }
         Err(_) => (CallStatus::ClientInternalError, 1),
-    }
-}
-
-/// What programs say last is usually what matters, apart from advice.
-fn last_line(text: &str) -> String {
-    const LONGEST: usize = 300;
-    let is_advice = |line: &&str| line.is_empty() || line.starts_with("hint:");
-    let line = text.lines().rev().map(str::trim).find(|line| !is_advice(line)).unwrap_or_default();
-    let line = line.strip_prefix("error: ").unwrap_or(line);
-    match line.char_indices().nth(LONGEST) {
-        Some((cut, _)) => format!("{}…", &line[..cut]),
-        None => line.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plugins_last_word_that_is_no_advice_is_its_message() {
-        assert_eq!(last_line("trace\nerror: please log in\nhint: run `acme login`\n\n"), "please log in");
-        assert_eq!(last_line(" \n"), "");
-        assert_eq!(last_line(&"é".repeat(1000)), format!("{}…", "é".repeat(300)));
     }
 }

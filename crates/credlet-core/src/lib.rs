@@ -36,21 +36,24 @@ mod environment;
 mod error;
 mod exec;
 mod flight;
+mod foreign;
 mod hint;
 mod keypair;
 mod kuberc;
 mod lookup;
 mod observer;
 mod policy;
+pub mod prometheus;
 mod runner;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use credential::{ClientCertificate, Credential, Leaf};
 pub use env::{Env, FixedEnv, SystemEnv};
-pub use environment::Inherit;
+pub use environment::{Inherit, surroundings};
 pub use error::{Error, Nonsense, Obstacle};
 pub use exec::{ExecOptions, ExecPlugin, World};
 pub use flight::{Entry, Fetched, Flight, Patience, Source, Why};
+pub use foreign::{harmless, last_line};
 pub use keypair::KeyPairError;
 pub use kuberc::{PolicyFileError, plugin_policy};
 pub use lookup::{LookupError, look_up};
@@ -58,4 +61,5 @@ pub use observer::{CallStatus, Event, NoObserver, Observer};
 pub use policy::{PluginPolicy, PolicyError};
 pub use runner::{
     Ended, Finished, Limits, OsError, Program, RunError, Runner, StderrFn, StderrSink, Stdin, SystemRunner,
+    start_detached,
 };

@@ -6,6 +6,7 @@ mod config;
 mod decode;
 mod encode;
 mod info;
+mod rewrite;
 mod version;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use serde_json::value::RawValue;
 pub use self::config::{ConfigError, ExecConfig, ExecEnvVar, InteractiveMode};
 pub use self::decode::{AnswerError, failure_message};
 pub use self::info::{Connection, ExecInfo, InfoError};
+pub use self::rewrite::rewrite;
 pub use self::version::{ApiVersion, UnknownVersion};
 use crate::Secret;
 

@@ -187,7 +187,7 @@ pub(crate) fn read<O: Object>(bytes: &[u8], duplicates: Duplicates) -> Result<O,
 
 /// Whether to hold a text to the rules of JSON. A `{` is also how YAML's flow style begins, but the name after it tells
 /// them apart; a slip in JSON must not be read as something else in YAML, where a line break in a string is a blank.
-fn is_json(text: &str) -> bool {
+pub(super) fn is_json(text: &str) -> bool {
     text.trim_start().strip_prefix('{').is_some_and(|inside| inside.trim_start().starts_with(['"', '}']))
 }
 
@@ -205,7 +205,8 @@ pub(crate) fn read_located<O: Object>(text: &str) -> Result<O, Fault> {
     .map_err(|error| yaml::fault(&error, &trace))
 }
 
-fn read_json<O: Object>(text: &str) -> Result<O, Fault> {
+/// Reads one JSON object and nothing else.
+pub(crate) fn read_json<O: Object>(text: &str) -> Result<O, Fault> {
     let trace = Trace::default();
     let mut json = serde_json::Deserializer::from_str(text);
     let at = |error: &serde_json::Error| Position { line: error.line(), column: error.column() };

@@ -5,6 +5,7 @@ pub(crate) mod duration;
 pub(crate) mod fault;
 pub(crate) mod json;
 pub(crate) mod timestamp;
+pub(crate) mod tree;
 pub(crate) mod version;
 mod visit;
 pub(crate) mod yaml;

@@ -175,9 +175,13 @@ fn read(url: &str) -> Result<Proxy, Unusable> {
     let port = match port.strip_prefix(':') {
         None if !port.is_empty() => return Err(Unusable::Form),
         None | Some("") => default_port,
+        // Rust would also take `+1`.
+        Some(port) if port.starts_with('+') => return Err(Unusable::Form),
         Some(port) => port.parse().map_err(|_| Unusable::Form)?,
     };
-    if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
+    // Only an address in brackets has a use for `%`: it may name an interface.
+    let odd = |byte: u8| !byte.is_ascii_graphic() || (byte == b'%' && !place.starts_with('['));
+    if host.is_empty() || host.bytes().any(odd) {
         return Err(Unusable::Form);
     }
     let target = Target::new(host, port);

@@ -20,9 +20,6 @@
 //! assert!(body.ends_with("rest_client_exec_plugin_ttl_seconds +Inf\n"));
 //! ```
 
-mod histogram;
-mod text;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,10 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
+use credlet_core::prometheus::{Histogram, Text};
 use credlet_core::{CallStatus, Clock, Event, Observer};
-
-use histogram::Histogram;
-use text::Text;
 
 /// Counts what happens, and shows it in Prometheus' text format.
 ///
@@ -116,6 +111,7 @@ impl Metrics {
             "[ALPHA] Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec \
              plugin. The value is in seconds until certificate expiry (negative if already expired). If auth exec \
              plugins are unused or manage no TLS certificates, the value will be +INF.",
+            &[],
             self.shortest_ttl(),
         )
     }

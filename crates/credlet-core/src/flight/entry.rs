@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Fetched, Patience};
+use crate::clock::Clock;
 
 /// A value that was fetched, and how long it is good for.
 pub struct Entry<V> {
@@ -141,9 +142,12 @@ impl<V> Entry<V> {
     }
 
     /// The clocks are read only for a value that has an end.
-    pub(super) fn phase(&self, now: impl FnOnce() -> Now) -> Phase {
+    pub(super) fn is_fresh(&self, clock: &dyn Clock) -> bool {
+        self.life.is_none_or(|life| clock.is_within(life.due.wall, life.due.monotonic))
+    }
+
+    pub(super) fn phase(&self, now: Now) -> Phase {
         let Some(life) = &self.life else { return Phase::Fresh };
-        let now = now();
         if now.is_within(&life.due) {
             Phase::Fresh
         } else if now.is_within(&life.ends) {

@@ -113,7 +113,7 @@ impl<S: Source> Flight<S> {
         let shared = &*self.handle.shared;
         let current = shared.current.load();
         let entry = current.as_ref()?;
-        if entry.phase(|| shared.now()) != Phase::Fresh {
+        if !entry.is_fresh(&*shared.clock) {
             return None;
         }
         entry.touch();
@@ -250,8 +250,7 @@ impl<S: Source> State<S> {
 
 impl<S: Source> Shared<S> {
     fn now(&self) -> Now {
-        let (wall, monotonic) = self.clock.moment();
-        Now { wall, monotonic }
+        Now { wall: self.clock.now(), monotonic: self.clock.monotonic() }
     }
 
     /// Nothing under the lock can panic half-way through a change, so a poisoned one is as good as any.
@@ -263,7 +262,7 @@ impl<S: Source> Shared<S> {
         let mut state = self.lock();
         let now = self.now();
         if let Some(entry) = self.current.load_full() {
-            match entry.phase(|| now) {
+            match entry.phase(now) {
                 Phase::Fresh => {}
                 Phase::Due => self.run_ahead(&mut state, now),
                 Phase::Expired => return self.join_or_start(&mut state, now, Why::Wanted),
@@ -341,7 +340,7 @@ impl<S: Source> Shared<S> {
         let refused_before = matches!(why, Why::Refused(_));
         let entry = Entry::new(fetched, generation, now, took, refused_before, &self.patience);
         let in_vain = same.is_some() && refused_before;
-        if in_vain || entry.phase(|| now) != Phase::Fresh || entry.was_expired() {
+        if in_vain || entry.phase(now) != Phase::Fresh || entry.was_expired() {
             state.leave_alone_until = now.monotonic + self.patience.minimum_interval;
         }
         if entry.was_expired() {

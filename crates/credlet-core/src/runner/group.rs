@@ -29,7 +29,8 @@ impl Group {
         self.armed = false;
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends them a signal.
+    pub(super) fn signal(&self, signal: Signal) {
         // An error means that there is nobody left to be signalled.
         let _ = if self.own { kill_process_group(self.leader, signal) } else { kill_process(self.leader, signal) };
     }

@@ -1,7 +1,9 @@
 //! Starting a foreign program, and not being at its mercy.
 
 mod collect;
+mod detached;
 mod group;
+mod signals;
 mod system;
 mod tail;
 mod terminal;
@@ -16,6 +18,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+pub use self::detached::start_detached;
 pub use self::system::{StderrFn, StderrSink, SystemRunner};
 
 /// Runs programs.

@@ -12,6 +12,7 @@ use tokio::process::{Child, Command};
 
 use super::collect::collect;
 use super::group::Group;
+use super::signals::Signals;
 use super::terminal::{self, Lent};
 use super::{Ended, Finished, Program, RunError, Runner, Stdin};
 
@@ -25,6 +26,7 @@ const LONGEST: usize = 128 << 10;
 #[derive(Clone, Debug, Default)]
 pub struct SystemRunner {
     stderr: StderrSink,
+    forwards_signals: bool,
 }
 
 impl SystemRunner {
@@ -35,7 +37,14 @@ impl SystemRunner {
 
     /// Passes it on elsewhere.
     pub fn with_stderr(stderr: StderrSink) -> Self {
-        Self { stderr }
+        Self { stderr, ..Self::default() }
+    }
+
+    /// For a program that stands in for another: Ctrl-C, a request to end and a hang-up, which reach only this process,
+    /// are passed on to the one that runs, and how that ends is how the run ends. They no longer end this process.
+    #[must_use]
+    pub fn forwarding_signals(self) -> Self {
+        Self { forwards_signals: true, ..self }
     }
 }
 
@@ -81,15 +90,17 @@ impl fmt::Debug for StderrSink {
 
 impl Runner for SystemRunner {
     fn run(&self, program: Program) -> Pin<Box<dyn Future<Output = Result<Finished, RunError>> + Send + '_>> {
-        Box::pin(run(program, &self.stderr))
+        Box::pin(run(program, self))
     }
 }
 
-async fn run(program: Program, sink: &StderrSink) -> Result<Finished, RunError> {
+async fn run(program: Program, runner: &SystemRunner) -> Result<Finished, RunError> {
     let with_terminal = matches!(program.stdin, Stdin::Terminal);
     // In the background of a terminal, a group of its own could never come to the foreground: it stays in ours.
     let ours = if with_terminal { terminal::our_foreground_group() } else { None };
     let own_group = !with_terminal || ours.is_some();
+    // Before there is somebody whom they should reach.
+    let signals = if runner.forwards_signals { Signals::catch() } else { Signals::default() };
     let mut child = start(&program, own_group)?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     let pid = pid.ok_or(RunError::Read { reason: std::io::Error::from(std::io::ErrorKind::NotFound).into() })?;
@@ -101,8 +112,9 @@ async fn run(program: Program, sink: &StderrSink) -> Result<Finished, RunError> 
         Stdin::Null | Stdin::Terminal => &[],
     };
     let collected = tokio::select! {
-        collected = collect(&mut child, input, program.limits, sink) => collected,
+        collected = collect(&mut child, input, program.limits, &runner.stderr) => collected,
         never = stop_together(lent.as_ref()) => match never {},
+        never = signals.pass_on(&group) => match never {},
     };
     match collected {
         Ok(collected) => {

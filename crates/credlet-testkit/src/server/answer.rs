@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +18,12 @@ use super::body::{AnyBody, Events, Half, whole};
 use super::control::{Access, Command, Cut, Order, Shared};
 use super::seen::{Peer, Seen};
 use super::wire::Written;
+
+/// A test's own answer to a request.
+pub type Answering = Pin<Box<dyn Future<Output = Response<AnyBody>> + Send>>;
+
+/// A test's own answers, to those who may come in, or the request back.
+pub(super) type Endpoint = Box<dyn Fn(Request<Incoming>) -> ControlFlow<Answering, Request<Incoming>> + Send + Sync>;
 
 /// What is true for all requests of a connection.
 pub(super) struct Connection {
@@ -51,7 +59,16 @@ pub(super) async fn answer(
         None => {
             let user = user(&shared.access(), &seen);
             match user {
-                Some(user) => endpoint(request, seen, user).await,
+                Some(user) => {
+                    let own = match &shared.endpoint {
+                        Some(own) => own(request),
+                        None => ControlFlow::Continue(request),
+                    };
+                    match own {
+                        ControlFlow::Break(response) => response.await,
+                        ControlFlow::Continue(request) => endpoint(request, seen, user).await,
+                    }
+                }
                 None => failure(401),
             }
         }

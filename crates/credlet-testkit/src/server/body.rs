@@ -15,7 +15,8 @@ use tokio::time::{Interval, interval};
 use super::control::{Command, Cut};
 use super::wire::Written;
 
-pub(super) type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
+/// Any body of a response.
+pub type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
 
 pub(super) fn whole(bytes: impl Into<Bytes>) -> AnyBody {
     Full::new(bytes.into()).boxed_unsync()

@@ -7,6 +7,7 @@ use rustls::ServerConfig;
 use rustls::server::ProducesTickets;
 use tokio::sync::{mpsc, watch};
 
+use super::answer::Endpoint;
 use super::seen::Seen;
 use super::tls::{Tls, ticketer};
 use crate::ca::Identity;
@@ -68,6 +69,7 @@ pub(super) struct Access {
 }
 
 pub(super) struct Shared {
+    pub(super) endpoint: Option<Endpoint>,
     pub(super) counts: watch::Sender<Counts>,
     pub(super) hanging: watch::Sender<bool>,
     pub(super) max_concurrent_streams: u32,
@@ -80,10 +82,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(tls: Tls, max_concurrent_streams: u32) -> Self {
+    pub(super) fn new(tls: Tls, max_concurrent_streams: u32, endpoint: Option<Endpoint>) -> Self {
         let ticketer = ticketer();
         let config = tls.config(Arc::clone(&ticketer));
         Self {
+            endpoint,
             counts: watch::Sender::default(),
             hanging: watch::Sender::default(),
             max_concurrent_streams,

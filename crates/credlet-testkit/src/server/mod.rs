@@ -31,13 +31,18 @@ mod wire;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use crate::ca::{Ca, Identity};
 
+pub use answer::Answering;
+pub use body::AnyBody;
 pub use control::{Counts, Order};
 pub use seen::{Peer, Seen};
 pub use tls::ClientCertificates;
@@ -70,6 +75,7 @@ impl Server {
             },
             max_concurrent_streams: 250,
             address: (Ipv4Addr::LOCALHOST, 0).into(),
+            endpoint: None,
         }
     }
 
@@ -211,6 +217,7 @@ pub struct Setup {
     tls: Tls,
     max_concurrent_streams: u32,
     address: SocketAddr,
+    endpoint: Option<answer::Endpoint>,
 }
 
 impl Setup {
@@ -256,6 +263,16 @@ impl Setup {
         self
     }
 
+    /// Answers of the test's own, before the server's and only for those it lets in. A request that
+    /// is not for it is given back: `Continue`.
+    pub fn answering(
+        mut self,
+        own: impl Fn(Request<Incoming>) -> ControlFlow<Answering, Request<Incoming>> + Send + Sync + 'static,
+    ) -> Self {
+        self.endpoint = Some(Box::new(own));
+        self
+    }
+
     /// Runs on the tokio runtime of the caller.
     pub fn start(self) -> Server {
         let (server, serving) = self.prepare();
@@ -277,7 +294,7 @@ impl Setup {
         let listener = TcpListener::bind(self.address).expect("a port");
         listener.set_nonblocking(true).expect("a listener for tokio");
         let address = listener.local_addr().expect("the address it is bound to");
-        let shared = Arc::new(Shared::new(self.tls, self.max_concurrent_streams));
+        let shared = Arc::new(Shared::new(self.tls, self.max_concurrent_streams, self.endpoint));
         let (stop, stopping) = oneshot::channel();
         let (ended, stopped) = oneshot::channel();
         let serving = {

@@ -1,14 +1,13 @@
 //! From a listening socket to requests.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulConnection;
 use rustix::net::sockopt::set_socket_linger;
 use rustls::HandshakeKind;
 use tokio::net::{TcpListener, TcpStream};
@@ -76,9 +75,11 @@ async fn connection(tcp: TcpStream, membership: Membership, mut commands: mpsc::
             builder.timer(TokioTimer::new()).max_concurrent_streams(shared.max_concurrent_streams);
             builder
         };
-        drive(builder.serve_connection(TokioIo::new(tls), service), &mut commands).await
+        let served = builder.serve_connection(TokioIo::new(tls), service);
+        drive(served, http2::Connection::graceful_shutdown, &mut commands).await
     } else {
-        drive(http1::Builder::new().serve_connection(TokioIo::new(tls), service), &mut commands).await
+        let served = http1::Builder::new().serve_connection(TokioIo::new(tls), service).with_upgrades();
+        drive(served, http1::UpgradeableConnection::graceful_shutdown, &mut commands).await
     };
     if let Some(cut) = cut {
         cut.apply(&socket);
@@ -101,13 +102,17 @@ async fn handshake(wire: Wire, shared: &Shared) -> Option<TlsStream<Wire>> {
 }
 
 /// Gives how the connection was cut, or nothing if it ended by itself. How well it ended is for the client to say.
-async fn drive(served: impl GracefulConnection, commands: &mut mpsc::UnboundedReceiver<Command>) -> Option<Cut> {
+async fn drive<C: Future>(
+    served: C,
+    shut_down: fn(Pin<&mut C>),
+    commands: &mut mpsc::UnboundedReceiver<Command>,
+) -> Option<Cut> {
     let mut served = pin!(served);
     loop {
         tokio::select! {
             _ = served.as_mut() => return None,
             Some(command) = commands.recv() => match command {
-                Command::GoAway => served.as_mut().graceful_shutdown(),
+                Command::GoAway => shut_down(served.as_mut()),
                 Command::Cut(cut) => return Some(cut),
             },
         }

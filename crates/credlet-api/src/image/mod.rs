@@ -7,8 +7,21 @@ use serde::Serialize;
 use serde::de::MapAccess;
 use zeroize::Zeroizing;
 
+mod account;
+mod answer;
+mod config;
+mod docker;
+
+pub use self::account::{AccountObject, PodObject, TokenWish};
+pub use self::answer::{AnswerError, Remark};
+pub use self::config::{
+    CONFIG_KIND, ConfigFault, ConfigMistake, CredentialProvider, CredentialProviderConfig, EnvVar, ProviderRef,
+    TokenAttributes,
+};
+pub use self::docker::{DockerAuths, DockerConfigError, HelperCredential, recognisable};
 use crate::Secret;
 use crate::wire::document::{self, Duplicates, Member, Object};
+pub use crate::wire::duration::{DurationError, format as format_duration, parse as parse_duration};
 use crate::wire::fault::Fault;
 use crate::wire::version::api_versions;
 use crate::wire::{duration, json};
@@ -39,6 +52,23 @@ pub struct CredentialProviderRequest {
 }
 
 impl CredentialProviderRequest {
+    /// The question, ready for a provider's standard input: to the byte as the kubelet writes it. Only v1 has a
+    /// place for the service account.
+    pub fn encode(&self) -> Zeroizing<String> {
+        let has_account = self.version == ApiVersion::V1;
+        let token = self.service_account_token.as_ref().map(Secret::expose);
+        let mut text = Zeroizing::new(json::to_string(&WireQuestion {
+            kind: "CredentialProviderRequest",
+            api_version: self.version.as_str(),
+            image: &self.image,
+            service_account_token: token.filter(|token| has_account && !token.is_empty()),
+            service_account_annotations: Some(&self.service_account_annotations)
+                .filter(|annotations| has_account && !annotations.is_empty()),
+        }));
+        text.push('\n');
+        text
+    }
+
     /// Reads what a provider finds on its standard input.
     ///
     /// # Errors
@@ -111,6 +141,9 @@ pub enum CacheKeyType {
 }
 
 impl CacheKeyType {
+    /// All of them, the narrowest first.
+    pub const ALL: [Self; 3] = [Self::Image, Self::Registry, Self::Global];
+
     /// As it stands in an answer.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -137,6 +170,18 @@ pub enum RequestError {
     /// Another version.
     #[error("the apiVersion of the request {0}")]
     Version(UnknownVersion),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireQuestion<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    image: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_account_token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_account_annotations: Option<&'a BTreeMap<String, String>>,
 }
 
 #[derive(Default)]

@@ -9,47 +9,62 @@ use std::fmt;
 use super::histogram::Snapshot;
 
 /// Writes families of samples, one after the other. Names are not checked: they are ours.
-pub(super) struct Text<W> {
+///
+/// Every method's errors are those of the writer.
+#[derive(Debug)]
+pub struct Text<W> {
     out: W,
 }
 
 impl<W: fmt::Write> Text<W> {
-    pub(super) fn new(out: W) -> Self {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
         Self { out }
     }
 
     /// A counter without labels.
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         self.counters(name, help)?;
         self.count(name, &[], value)
     }
 
     /// The head of counters with labels, each of which follows by [`count`](Self::count).
-    pub(super) fn counters(&mut self, name: &str, help: &str) -> fmt::Result {
+    pub fn counters(&mut self, name: &str, help: &str) -> fmt::Result {
         self.head(name, help, "counter")
     }
 
     /// One counter of a family.
-    pub(super) fn count(&mut self, name: &str, labels: &[(&str, &str)], value: u64) -> fmt::Result {
+    pub fn count(&mut self, name: &str, labels: &[(&str, &str)], value: u64) -> fmt::Result {
         self.sample(name, "", labels, value as f64)
     }
 
-    /// A gauge without labels.
-    pub(super) fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+    /// A gauge.
+    pub fn gauge(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: f64) -> fmt::Result {
         self.head(name, help, "gauge")?;
-        self.sample(name, "", &[], value)
+        self.sample(name, "", labels, value)
     }
 
     /// A histogram without labels.
-    pub(super) fn histogram(&mut self, name: &str, help: &str, snapshot: &Snapshot) -> fmt::Result {
-        self.head(name, help, "histogram")?;
+    pub fn histogram(&mut self, name: &str, help: &str, snapshot: &Snapshot) -> fmt::Result {
+        self.histograms(name, help)?;
+        self.distribution(name, &[], snapshot)
+    }
+
+    /// The head of histograms with labels, each of which follows by [`distribution`](Self::distribution).
+    pub fn histograms(&mut self, name: &str, help: &str) -> fmt::Result {
+        self.head(name, help, "histogram")
+    }
+
+    /// One histogram of a family.
+    pub fn distribution(&mut self, name: &str, labels: &[(&str, &str)], snapshot: &Snapshot) -> fmt::Result {
         for (bound, count) in &snapshot.cumulative {
-            self.sample(name, "_bucket", &[("le", &Float(*bound).to_string())], *count as f64)?;
+            let bound = Float(*bound).to_string();
+            self.sample(name, "_bucket", &[labels, &[("le", &*bound)]].concat(), *count as f64)?;
         }
         let count = snapshot.count as f64;
-        self.sample(name, "_bucket", &[("le", "+Inf")], count)?;
-        self.sample(name, "_sum", &[], snapshot.sum)?;
-        self.sample(name, "_count", &[], count)
+        self.sample(name, "_bucket", &[labels, &[("le", "+Inf")]].concat(), count)?;
+        self.sample(name, "_sum", labels, snapshot.sum)?;
+        self.sample(name, "_count", labels, count)
     }
 
     fn head(&mut self, name: &str, help: &str, kind: &str) -> fmt::Result {
@@ -166,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_help_text_keeps_backslashes_and_line_breaks_and_its_quotes_as_they_are() {
-        let family = written(|text| text.gauge("n", "one \"two\"\nC:\\", 0.5));
+        let family = written(|text| text.gauge("n", "one \"two\"\nC:\\", &[], 0.5));
         assert_eq!(family, "# HELP n one \"two\"\\nC:\\\\\n# TYPE n gauge\nn 0.5\n");
     }
 }

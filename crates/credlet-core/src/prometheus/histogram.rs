@@ -1,12 +1,10 @@
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use jiff::SignedDuration;
 
-use super::lock;
-
 /// How often durations fell below each of some bounds.
 #[derive(Debug)]
-pub(super) struct Histogram {
+pub struct Histogram {
     /// In seconds, ascending.
     bounds: &'static [f64],
     seen: Mutex<Seen>,
@@ -23,31 +21,33 @@ struct Seen {
 
 /// A histogram at one moment.
 #[derive(Debug, PartialEq)]
-pub(super) struct Snapshot {
+pub struct Snapshot {
     /// Each bound in seconds, with how many durations were at most that long.
-    pub(super) cumulative: Vec<(f64, u64)>,
+    pub cumulative: Vec<(f64, u64)>,
     /// How many there were in all.
-    pub(super) count: u64,
+    pub count: u64,
     /// Their sum in seconds.
-    pub(super) sum: f64,
+    pub sum: f64,
 }
 
 impl Histogram {
-    pub(super) fn new(bounds: &'static [f64]) -> Self {
+    /// Nothing was seen yet. The bounds are in seconds, ascending.
+    pub fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, seen: Mutex::new(Seen { buckets: vec![0; bounds.len() + 1], sum: 0 }) }
     }
 
     /// Counts a duration. A negative one, by clocks that disagree, is below all bounds, as in Go.
-    pub(super) fn observe(&self, duration: SignedDuration) {
+    pub fn observe(&self, duration: SignedDuration) {
         let seconds = duration.as_secs_f64();
         let bucket = self.bounds.partition_point(|bound| *bound < seconds);
-        let mut seen = lock(&self.seen);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.buckets[bucket] += 1;
         seen.sum = seen.sum.saturating_add(duration.as_nanos());
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let seen = lock(&self.seen);
+    /// All of it, as of now.
+    pub fn snapshot(&self) -> Snapshot {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut count = 0;
         let cumulative = |(bound, bucket): (&f64, &u64)| {
             count += bucket;
