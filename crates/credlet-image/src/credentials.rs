@@ -1,0 +1,457 @@
+//! All providers together: which are asked for an image, side by side, and what of their answers is tried.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use credlet_api::image::AuthConfig;
+use credlet_core::{Inherit, Limits, Patience, World, look_up as find_program};
+
+use crate::config::{CacheType, Config, ConfigError, FileProblem, Mistake, ProviderConfig, Reason};
+use crate::error::ProviderError;
+use crate::index::PatternIndex;
+use crate::keyring::{Keyring, look_up};
+use crate::metrics::Metrics;
+use crate::name::{ImageName, NameError};
+use crate::pattern::Target;
+use crate::provider::{Account, Came, Provider, Token, binary};
+use crate::service_account::{
+    AccountError, Coordinates, Pod, ServiceAccount, ServiceAccounts, TokenRequest, account_key,
+};
+use crate::trace::{Outcome, Skipped, Step, Trace};
+
+/// The providers of a node, with everything they have answered.
+///
+/// ```no_run
+/// use credlet_core::World;
+/// use credlet_image::{Asking, ImageCredentials, Options};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let credentials = ImageCredentials::load(
+///     "/etc/kubernetes/image-credential-provider-config.yaml",
+///     "/usr/libexec/kubernetes/image-credential-providers",
+///     Options::default(),
+///     World::system(),
+/// )?;
+/// let found = credentials.look_up("registry.example/team/app:v1", &Asking::default()).await?;
+/// for credential in &found.credentials {
+///     println!("{} from {}", credential.auth.username, credential.origin);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ImageCredentials {
+    config: PathBuf,
+    setting: Arc<Setting>,
+    providers: ArcSwap<Providers>,
+}
+
+/// How providers are run, apart from what their configuration says.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// How long a provider may take: 60 s.
+    pub timeout: Duration,
+    /// How long some of them may take, by name.
+    pub timeouts: BTreeMap<String, Duration>,
+    /// Which of our variables they see: all, as the kubelet's do.
+    pub inherit: Inherit,
+    /// How many answers of one provider are remembered at most: 10,000.
+    pub largest_cache: usize,
+    /// How long a provider that failed is left alone.
+    pub patience: Patience,
+    /// Who knows service accounts. Without, providers that need one are passed over with an error.
+    pub accounts: Option<Arc<dyn ServiceAccounts>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            timeout: Limits::ALONE.time,
+            timeouts: BTreeMap::new(),
+            inherit: Inherit::ALL,
+            largest_cache: 10_000,
+            patience: Patience::default(),
+            accounts: None,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn timeout_of(&self, provider: &str) -> Duration {
+        self.timeouts.get(provider).copied().unwrap_or(self.timeout)
+    }
+}
+
+/// What all providers have in common.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) bin_dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) world: World,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// The providers of one configuration.
+#[derive(Debug)]
+struct Providers {
+    hash: String,
+    all: Vec<Arc<Provider>>,
+    /// The patterns of all of them, and for each its provider and its place there.
+    index: PatternIndex,
+    places: Vec<(usize, usize)>,
+}
+
+/// Who wants an image, and which credentials come with it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asking<'a> {
+    /// The pod, for providers that know service accounts.
+    pub pod: Option<&'a Pod>,
+    /// Those of the pod's pull secrets. They come first.
+    pub pull_secrets: &'a [Keyring],
+    /// Those of the node's docker configuration. They come second.
+    pub node: Option<&'a Keyring>,
+    /// Whether the trace should say of every pattern why it did not match.
+    pub near_misses: bool,
+}
+
+/// What is tried for an image, in order, and how it came to that.
+#[derive(Clone, Debug)]
+pub struct LookUp {
+    /// The image.
+    pub image: ImageName,
+    /// None: it is pulled without credentials.
+    pub credentials: Vec<Found>,
+    /// What was decided on the way.
+    pub trace: Trace,
+}
+
+/// What came of asking one provider.
+#[derive(Clone, Debug)]
+pub struct SingleRun {
+    /// The image.
+    pub image: ImageName,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// A credential for an image.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The key that matched, in its normal form.
+    pub key: String,
+    /// The credential.
+    pub auth: AuthConfig,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where a credential comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The pod's pull secret of this number.
+    PullSecret(usize),
+    /// The node's docker configuration.
+    Node,
+    /// A provider.
+    Provider {
+        /// Its name.
+        name: String,
+        /// For whose service account it answered, if for any.
+        account: Option<Coordinates>,
+    },
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::PullSecret(number) => write!(f, "pull secret {number}"),
+            Self::Node => f.write_str("the node's docker configuration"),
+            Self::Provider { name, .. } => f.write_str(name),
+        }
+    }
+}
+
+impl ImageCredentials {
+    /// Reads the configuration and finds the binaries. Nothing is run yet.
+    ///
+    /// # Errors
+    /// All mistakes at once.
+    pub fn load(
+        config: impl Into<PathBuf>,
+        bin_dir: impl Into<PathBuf>,
+        options: Options,
+        world: World,
+    ) -> Result<Self, ConfigError> {
+        let metrics = Arc::default();
+        let setting = Arc::new(Setting { bin_dir: bin_dir.into(), options, world, metrics });
+        let config = config.into();
+        let read = read(&config, &setting)?;
+        setting.metrics.applied(&read.hash);
+        let providers = Providers::new(read, &setting, &[]);
+        Ok(Self { config, setting, providers: ArcSwap::from_pointee(providers) })
+    }
+
+    /// Reads the configuration again. Providers that have not changed keep what they have answered. Says whether there
+    /// was anything new.
+    ///
+    /// # Errors
+    /// All mistakes at once; the last good configuration stays in use.
+    pub fn reload(&self) -> Result<bool, ConfigError> {
+        let read = read(&self.config, &self.setting)?;
+        let before = self.providers.load();
+        if read.hash == before.hash {
+            return Ok(false);
+        }
+        self.setting.metrics.applied(&read.hash);
+        self.providers.store(Arc::new(Providers::new(read, &self.setting, &before.all)));
+        Ok(true)
+    }
+
+    /// What is tried for an image.
+    ///
+    /// # Errors
+    /// The image's name is none. What providers fail with is in the trace: the others' credentials count all the same.
+    pub async fn look_up(&self, image: &str, asking: &Asking<'_>) -> Result<LookUp, NameError> {
+        let image: ImageName = image.parse()?;
+        let providers = self.providers.load_full();
+        let target = Target::from(&image);
+        let mut matched = vec![None; providers.all.len()];
+        for number in providers.index.matching(&target) {
+            let (provider, pattern) = providers.places[number];
+            matched[provider].get_or_insert(pattern);
+        }
+        let account = AccountOnce::new(&self.setting, asking.pod);
+        let asked = providers.all.iter().zip(&matched).filter(|(_, matched)| matched.is_some());
+        let answers = join(asked.map(|(provider, _)| ask(provider, &image, &account)).collect()).await;
+
+        let mut answers = answers.into_iter();
+        let mut keyrings = Vec::new();
+        let mut steps = Vec::with_capacity(providers.all.len());
+        for (provider, matched) in providers.all.iter().zip(matched) {
+            let mut step = Step::new(provider, matched);
+            match matched.and_then(|_| answers.next()) {
+                None if asking.near_misses => step.near_misses(provider, &target),
+                None => {}
+                Some(outcome) => step.answered(outcome, steps.len(), &mut keyrings),
+            }
+            steps.push(step);
+        }
+        let credentials = collect(&image, asking, &keyrings, &mut steps, &providers.all);
+        let trace = Trace { image: image.clone(), config_hash: providers.hash.clone(), steps };
+        Ok(LookUp { image, credentials, trace })
+    }
+
+    /// Asks one provider for an image, whether its patterns match or not, and whatever it has answered before.
+    ///
+    /// # Errors
+    /// The image's name is none, or there is no such provider, which is said as if it were passed over.
+    pub async fn run(&self, provider: &str, image: &str, asking: &Asking<'_>) -> Result<SingleRun, NameError> {
+        let image: ImageName = image.parse()?;
+        let providers = self.providers.load_full();
+        let outcome = match providers.all.iter().find(|candidate| candidate.config.name == provider) {
+            None => Outcome::Skipped(Skipped::NoSuchProvider),
+            Some(provider) => {
+                provider.invalidate(Some(&image));
+                ask(provider, &image, &AccountOnce::new(&self.setting, asking.pod)).await
+            }
+        };
+        Ok(SingleRun { image, outcome })
+    }
+
+    /// Forgets what is remembered for an image, or everything, and all failures: a registry has refused it.
+    pub fn invalidate(&self, image: Option<&ImageName>) {
+        self.providers.load().all.iter().for_each(|provider| provider.invalidate(image));
+    }
+
+    /// The providers, in their order.
+    pub fn providers(&self) -> Vec<ProviderConfig> {
+        self.providers.load().all.iter().map(|provider| provider.config.clone()).collect()
+    }
+
+    /// How many answers are remembered, in all.
+    pub fn remembered(&self) -> usize {
+        self.providers.load().all.iter().map(|provider| provider.len()).sum()
+    }
+
+    /// The last of what a provider's last run wrote to standard error, also if that was a success.
+    pub fn last_stderr(&self, provider: &str) -> Option<String> {
+        let providers = self.providers.load();
+        let found = providers.all.iter().find(|candidate| candidate.config.name == provider);
+        found.map(|provider| provider.last_stderr())
+    }
+
+    /// The hash of the configuration in use.
+    pub fn config_hash(&self) -> String {
+        self.providers.load().hash.clone()
+    }
+
+    /// What there is to see for Prometheus.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.setting.metrics
+    }
+}
+
+/// Reads the configuration, and finds the binary of each provider as the kubelet does at its start.
+fn read(config: &std::path::Path, setting: &Setting) -> Result<Config, ConfigError> {
+    let mut mistakes = Vec::new();
+    let bin_dir = &setting.bin_dir;
+    let problem = match std::fs::metadata(bin_dir) {
+        _ if bin_dir.as_os_str().is_empty() => Some(FileProblem::NotNamed),
+        Ok(found) if found.is_dir() => None,
+        Ok(_) => Some(FileProblem::NotADirectory),
+        Err(error) => Some(FileProblem::Unreachable(error.kind())),
+    };
+    let has_bin_dir = problem.is_none();
+    mistakes.extend(problem.map(|problem| Mistake::of_file(bin_dir.clone(), Reason::BinDir(problem))));
+    let config = match Config::read(config) {
+        Ok(config) => config,
+        Err(error) => return Err(ConfigError { mistakes: [mistakes, error.mistakes].concat() }),
+    };
+    for provider in config.providers.iter().filter(|_| has_bin_dir) {
+        if let Err(reason) = find_program(&binary(bin_dir, &provider.name), &*setting.world.env) {
+            mistakes.push(Mistake::of_provider(provider, Reason::Binary(reason)));
+        }
+    }
+    if mistakes.is_empty() { Ok(config) } else { Err(ConfigError { mistakes }) }
+}
+
+impl Providers {
+    fn new(config: Config, setting: &Arc<Setting>, before: &[Arc<Provider>]) -> Self {
+        let mut all = Vec::with_capacity(config.providers.len());
+        let mut index = PatternIndex::default();
+        let mut places = Vec::new();
+        for (number, provider) in config.providers.into_iter().enumerate() {
+            for (place, pattern) in provider.match_images.iter().enumerate() {
+                index.add(pattern);
+                places.push((number, place));
+            }
+            let unchanged = before.iter().find(|before| before.config.is_same_as(&provider));
+            all.push(unchanged.map_or_else(|| Provider::new(provider, Arc::clone(setting)), Arc::clone));
+        }
+        Self { hash: config.hash, all, index, places }
+    }
+}
+
+/// The keyrings one after the other, in the kubelet's order.
+fn collect(
+    image: &ImageName,
+    asking: &Asking<'_>,
+    keyrings: &[(usize, Arc<crate::provider::Answer>)],
+    steps: &mut [Step],
+    providers: &[Arc<Provider>],
+) -> Vec<Found> {
+    let mut found = Vec::new();
+    let secrets: Vec<_> = asking.pull_secrets.iter().collect();
+    for credential in look_up(&secrets, image.as_str()) {
+        let origin = Origin::PullSecret(credential.keyring);
+        found.push(Found { key: credential.key.to_owned(), auth: credential.auth.clone(), origin });
+    }
+    for credential in asking.node.map(|node| look_up(&[node], image.as_str())).unwrap_or_default() {
+        found.push(Found { key: credential.key.to_owned(), auth: credential.auth.clone(), origin: Origin::Node });
+    }
+    let rings: Vec<_> = keyrings.iter().map(|(_, answer)| &answer.keyring).collect();
+    for credential in look_up(&rings, image.as_str()) {
+        let (step, answer) = &keyrings[credential.keyring];
+        steps[*step].kept.push(credential.key.to_owned());
+        let origin = Origin::Provider { name: providers[*step].config.name.clone(), account: answer.account.clone() };
+        found.push(Found { key: credential.key.to_owned(), auth: credential.auth.clone(), origin });
+    }
+    found
+}
+
+/// Asks one provider, or finds out why it is not asked.
+async fn ask(provider: &Arc<Provider>, image: &ImageName, account: &AccountOnce<'_>) -> Outcome {
+    let came = match account.of(provider).await {
+        Ok(account) => provider.provide(image, account).await,
+        Err(NotAsked::Skipped(skipped)) => return Outcome::Skipped(skipped),
+        Err(NotAsked::Failed(error)) => Err(error),
+    };
+    match came {
+        Ok(Came::Remembered(answer)) => Outcome::Remembered(answer),
+        Ok(Came::Ran(answer)) => Outcome::Ran(answer),
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+enum NotAsked {
+    Skipped(Skipped),
+    Failed(Arc<ProviderError>),
+}
+
+/// The pod's service account, asked for once for all providers, and only if one wants to know it.
+struct AccountOnce<'a> {
+    setting: &'a Setting,
+    pod: Option<&'a Pod>,
+    account: tokio::sync::OnceCell<Result<ServiceAccount, AccountError>>,
+}
+
+impl<'a> AccountOnce<'a> {
+    fn new(setting: &'a Setting, pod: Option<&'a Pod>) -> Self {
+        Self { setting, pod, account: tokio::sync::OnceCell::new() }
+    }
+
+    /// What `provider` is told: nothing, if it does not want to know or need not.
+    async fn of(&self, provider: &Provider) -> Result<Option<Arc<Account>>, NotAsked> {
+        let Some(mode) = &provider.config.service_account else { return Ok(None) };
+        let named =
+            self.pod.and_then(|pod| Some((pod, pod.service_account.as_deref().filter(|name| !name.is_empty())?)));
+        let Some((pod, name)) = named else {
+            return if mode.required { Err(NotAsked::Skipped(Skipped::NoServiceAccount)) } else { Ok(None) };
+        };
+        let failed = |what, reason| NotAsked::Failed(Arc::new(provider.no_account(what, reason)));
+        let nobody = || AccountError::new("nobody here knows service accounts: there is no API server to ask");
+        let accounts = self.setting.options.accounts.as_ref();
+        let accounts = accounts.ok_or_else(|| failed("nothing is known of the service account", nobody()))?;
+        let account = self.account.get_or_init(|| accounts.service_account(&pod.namespace, name)).await;
+        let account =
+            account.as_ref().map_err(|reason| failed("nothing is known of the service account", reason.clone()))?;
+        let annotations = mode
+            .select(account)
+            .map_err(|key| NotAsked::Skipped(Skipped::MissingAnnotation { account: name.to_owned(), key }))?;
+        let coordinates =
+            Coordinates { namespace: pod.namespace.clone(), name: name.to_owned(), uid: account.uid.clone() };
+        let request = TokenRequest {
+            account: coordinates.clone(),
+            audience: mode.audience.clone(),
+            pod_name: pod.name.clone(),
+            pod_uid: pod.uid.clone(),
+        };
+        let given = match mode.cache_type {
+            CacheType::ServiceAccount => None,
+            CacheType::Token => {
+                let token = accounts.token(&request).await;
+                Some(token.map_err(|reason| failed("no token of the service account", reason))?)
+            }
+        };
+        let key = account_key(&coordinates, &annotations, given.as_ref()).map_err(|reason| {
+            NotAsked::Failed(Arc::new(ProviderError::TooLong { provider: provider.config.name.clone(), reason }))
+        })?;
+        let token = given.map_or_else(|| Token::OnDemand(Arc::clone(accounts), request), Token::Given);
+        Ok(Some(Arc::new(Account { coordinates, annotations, key, token })))
+    }
+}
+
+/// All results, in the order of the futures, which make progress side by side.
+async fn join<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let mut results: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, result) in running.iter_mut().zip(&mut results) {
+            if result.is_none()
+                && let Poll::Ready(ready) = future.as_mut().poll(context)
+            {
+                *result = Some(ready);
+            }
+        }
+        if results.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    results.into_iter().flatten().collect()
+}

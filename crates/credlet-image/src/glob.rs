@@ -1,0 +1,93 @@
+//! One label of a host against one label of a pattern, as Go's `filepath.Match` does it.
+
+/// A pattern in another form than `filepath.Match` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadPattern;
+
+/// Whether `text` is one that `pattern` stands for. `*` is any run of characters; a host of Go's making can also hold
+/// brackets, if it is an IPv6 address without a port, and then they are a class of characters.
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> Result<bool, BadPattern> {
+    // Where to go back to: the pattern after the last star, and the text from which that star has taken one more.
+    let mut back: Option<(&[u8], &[u8])> = None;
+    let (mut pattern_rest, mut text_rest) = (pattern, text);
+    loop {
+        if let [b'*', after @ ..] = pattern_rest {
+            back = Some((after, text_rest));
+            pattern_rest = after;
+            continue;
+        }
+        if pattern_rest.is_empty() && text_rest.is_empty() {
+            return Ok(true);
+        }
+        if let Some((pattern_after, text_after)) = step(pattern_rest, text_rest)? {
+            (pattern_rest, text_rest) = (pattern_after, text_after);
+            continue;
+        }
+        match back {
+            Some((after_star, [_, text_after @ ..])) => {
+                back = Some((after_star, text_after));
+                (pattern_rest, text_rest) = (after_star, text_after);
+            }
+            _ => {
+                check(pattern_rest)?;
+                return Ok(false);
+            }
+        }
+    }
+}
+
+type Rests<'a> = (&'a [u8], &'a [u8]);
+
+/// One element of the pattern against one character of the text.
+fn step<'a>(pattern: &'a [u8], text: &'a [u8]) -> Result<Option<Rests<'a>>, BadPattern> {
+    match (pattern, text) {
+        ([b'[', class @ ..], _) => {
+            let (matched, pattern_after) = class_matches(class, text.first().copied())?;
+            Ok(matched.then(|| (pattern_after, text.get(1..).unwrap_or_default())))
+        }
+        ([expected, pattern_after @ ..], [found, text_after @ ..]) if expected == found => {
+            Ok(Some((pattern_after, text_after)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `abc]`, `a-f]`, `^a]`. Hosts that reach this are IPv6 addresses, so bytes are characters.
+fn class_matches(class: &[u8], found: Option<u8>) -> Result<(bool, &[u8]), BadPattern> {
+    let (negated, mut rest) = match class {
+        [b'^', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let mut matched = false;
+    let mut first = true;
+    loop {
+        match rest {
+            [b']', after @ ..] if !first => {
+                return Ok((found.is_some() && matched != negated, after));
+            }
+            [low, b'-', high, after @ ..] if member(*low)? <= member(*high)? => {
+                matched |= found.is_some_and(|found| (*low..=*high).contains(&found));
+                rest = after;
+            }
+            [low, after @ ..] => {
+                matched |= found == Some(member(*low)?);
+                rest = after;
+            }
+            [] => return Err(BadPattern),
+        }
+        first = false;
+    }
+}
+
+fn member(byte: u8) -> Result<u8, BadPattern> {
+    if matches!(byte, b'-' | b']') { Err(BadPattern) } else { Ok(byte) }
+}
+
+/// Go looks at the rest of a pattern too, when it does not match already.
+fn check(pattern: &[u8]) -> Result<(), BadPattern> {
+    let mut rest = pattern;
+    while let [first, after @ ..] = rest {
+        rest = if *first == b'[' { class_matches(after, None)?.1 } else { after };
+    }
+    Ok(())
+}

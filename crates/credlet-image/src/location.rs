@@ -1,0 +1,179 @@
+//! Where a registry is, by the rules of Go's `net/url`, which are the kubelet's.
+//!
+//! No general URL parser will do: those of browsers lower-case hosts, refuse `*` and `_`, know default ports and tidy
+//! paths, and each of that would match other images than the kubelet does.
+
+use std::net::Ipv6Addr;
+
+/// The host and path of `https://` and a text. User, query and fragment are dropped, as the kubelet drops them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    /// With the port, percent-decoded. Bytes, because Go decodes to bytes.
+    pub(crate) host: Vec<u8>,
+    /// Percent-decoded, with its leading `/`; or empty.
+    pub(crate) path: Vec<u8>,
+}
+
+/// Why a text is no place of a registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocationError {
+    /// A control character.
+    #[error("it contains a control character")]
+    Control,
+    /// A `%` without two hexadecimal digits, or one that no host may have.
+    #[error("it contains a `%` that begins no valid escape")]
+    Escape,
+    /// A character that no host has.
+    #[error("its host contains {0:?}")]
+    HostCharacter(char),
+    /// Something else than digits after the host's `:`.
+    #[error("the port after its host is not a number")]
+    Port,
+    /// Brackets around something else than an IPv6 address.
+    #[error("it has brackets, which only a whole IPv6 address may have")]
+    Brackets,
+    /// A character that no user name has, before an `@`.
+    #[error("what stands before its `@` is no user name")]
+    User,
+}
+
+impl Location {
+    /// Takes `https://` and `text` apart.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, LocationError> {
+        let (text, fragment) = cut(text, b'#');
+        unescape(fragment, Part::Other)?;
+        if text.iter().any(u8::is_ascii_control) {
+            return Err(LocationError::Control);
+        }
+        let (text, _query) = cut(text, b'?');
+        let slash = text.iter().position(|byte| *byte == b'/').unwrap_or(text.len());
+        let (authority, path) = text.split_at(slash);
+        let host = match authority.iter().rposition(|byte| *byte == b'@') {
+            Some(at) => {
+                check_user(&authority[..at])?;
+                &authority[at + 1..]
+            }
+            None => authority,
+        };
+        Ok(Self { host: parse_host(host)?, path: unescape(path, Part::Other)? })
+    }
+
+    /// Host and port apart, as Go's `net.SplitHostPort` does it; what that refuses is a host without a port.
+    pub(crate) fn host_and_port(&self) -> (&[u8], &[u8]) {
+        split_host_port(&self.host).unwrap_or((&self.host, b""))
+    }
+}
+
+fn cut(text: &[u8], at: u8) -> (&[u8], &[u8]) {
+    match text.iter().position(|byte| *byte == at) {
+        Some(index) => (&text[..index], &text[index + 1..]),
+        None => (text, b""),
+    }
+}
+
+fn check_user(user: &[u8]) -> Result<(), LocationError> {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(byte);
+    if !user.iter().all(allowed) {
+        return Err(LocationError::User);
+    }
+    unescape(user, Part::Other).map(drop)
+}
+
+fn parse_host(host: &[u8]) -> Result<Vec<u8>, LocationError> {
+    match host.iter().rposition(|byte| *byte == b'[') {
+        Some(0) => return parse_ip_literal(host),
+        Some(_) => return Err(LocationError::Brackets),
+        None => {}
+    }
+    // A second colon is no digit, so there is none.
+    let colon = host.iter().position(|byte| *byte == b':').unwrap_or(host.len());
+    check_port(&host[colon..])?;
+    unescape(host, Part::Host)
+}
+
+/// `[2001:db8::1]:5000`.
+fn parse_ip_literal(host: &[u8]) -> Result<Vec<u8>, LocationError> {
+    let close = host.iter().rposition(|byte| *byte == b']').ok_or(LocationError::Brackets)?;
+    check_port(&host[close + 1..])?;
+    let inside = &host[1..close];
+    let zone = inside.windows(3).position(|window| window == b"%25").unwrap_or(inside.len());
+    let mut address = unescape(&inside[..zone], Part::Host)?;
+    let is_ipv6 = std::str::from_utf8(&address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    let zone = unescape(&inside[zone..], Part::Zone)?;
+    // A zone is `%` and at least one character.
+    if !is_ipv6 || zone.len() == 1 {
+        return Err(LocationError::Brackets);
+    }
+    address.extend(zone);
+    Ok([b"[", &address[..], b"]", &host[close + 1..]].concat())
+}
+
+fn check_port(port: &[u8]) -> Result<(), LocationError> {
+    match port {
+        [] => Ok(()),
+        [b':', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => Ok(()),
+        _ => Err(LocationError::Port),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Host,
+    Zone,
+    Other,
+}
+
+fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, LocationError> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, after @ ..] = rest {
+        if *first != b'%' {
+            if part != Part::Other && first.is_ascii() && !may_be_in_host(*first) {
+                return Err(LocationError::HostCharacter(char::from(*first)));
+            }
+            plain.push(*first);
+            rest = after;
+            continue;
+        }
+        let [high, low, after @ ..] = after else { return Err(LocationError::Escape) };
+        let (Some(high), Some(low)) = (hex(*high), hex(*low)) else { return Err(LocationError::Escape) };
+        let byte = high << 4 | low;
+        let allowed = match part {
+            // Only bytes of other scripts, and the percent sign itself.
+            Part::Host => !byte.is_ascii() || byte == b'%',
+            Part::Zone => byte == b'%' || byte == b' ' || may_be_in_host(byte),
+            Part::Other => true,
+        };
+        if !allowed {
+            return Err(LocationError::Escape);
+        }
+        plain.push(byte);
+        rest = after;
+    }
+    Ok(plain)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+fn may_be_in_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!$&'()*+,;=:[]<>\"-_.~".contains(&byte)
+}
+
+fn split_host_port(host_port: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = host_port.iter().rposition(|byte| *byte == b':')?;
+    let (host, after) = if host_port.first() == Some(&b'[') {
+        let close = host_port.iter().position(|byte| *byte == b']')?;
+        if close + 1 != colon {
+            return None;
+        }
+        (&host_port[1..close], &host_port[colon..])
+    } else {
+        (&host_port[..colon], host_port)
+    };
+    let plain = !host.contains(&b'[') && !after.contains(&b'[') && !after.contains(&b']');
+    let bracketed = host_port.first() == Some(&b'[');
+    (plain && (bracketed || !host.contains(&b':'))).then_some((host, &host_port[colon + 1..]))
+}

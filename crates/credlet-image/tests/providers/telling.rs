@@ -1,0 +1,118 @@
+use credlet_api::image::AuthConfig;
+use credlet_image::{Asking, Keyring, Origin};
+use credlet_testkit::plugin::Plugin;
+
+use crate::{Node, answer, answering, ask, get, names};
+
+#[tokio::test]
+async fn the_story_says_what_was_decided_and_why() {
+    let node =
+        Node::new().provider_for("other", answering("Image", None), &["a.io:443", "a.io/*", "b.example"], "").provider(
+            "p",
+            Plugin::new().prints(answer("Registry", Some("10m"), &[("a.io", "u", "p"), ("c.io", "u", "p")])),
+            "",
+        );
+    let credentials = node.load();
+    let story = get(&credentials, "a.io/x").await.trace.to_string();
+    for part in [
+        "✗ not asked: none of its patterns matches the image",
+        "hint: `a.io:443` nearly does: the pattern has port 443, the image has no port",
+        "hint: `a.io/*` nearly does: a `*` in a path never matches",
+        "✓ the pattern `*.io` matches",
+        "(scope Registry, remembered for 10m0s)",
+        "✓ the credential for `a.io` is tried",
+        "✗ the credential for `c.io` is not for this image",
+    ] {
+        assert!(story.contains(part), "{part}\n{story}");
+    }
+    assert!(!story.contains("b.example"));
+    let again = get(&credentials, "a.io/y").await.trace.to_string();
+    assert!(again.contains("a remembered answer was still good (scope Registry, given for a.io/x)"), "{again}");
+}
+
+#[tokio::test]
+async fn metrics_have_the_kubelets_names_labels_buckets_and_help() {
+    let node = Node::new()
+        .provider("p", answering("Image", None), "")
+        .provider("q", Plugin::failing(2, "no\n"), "")
+        .provider("r", Plugin::new().prints("garbage"), "");
+    let credentials = node.load();
+    get(&credentials, "a.io/x").await;
+    get(&credentials, "a.io/x").await;
+    let text = credentials.metrics().encode();
+    let hash = credentials.config_hash();
+    for line in [
+        "# HELP kubelet_credential_provider_plugin_errors_total [ALPHA] Number of errors from credential provider plugin",
+        "# TYPE kubelet_credential_provider_plugin_errors_total counter",
+        "kubelet_credential_provider_plugin_errors_total{plugin_name=\"q\"} 1",
+        "# HELP kubelet_credential_provider_plugin_duration [ALPHA] Duration of execution in seconds for credential \
+         provider plugin",
+        "# TYPE kubelet_credential_provider_plugin_duration histogram",
+        "kubelet_credential_provider_plugin_duration_bucket{plugin_name=\"p\",le=\"0.005\"} 1",
+        "kubelet_credential_provider_plugin_duration_bucket{plugin_name=\"p\",le=\"10\"} 1",
+        "kubelet_credential_provider_plugin_duration_count{plugin_name=\"r\"} 1",
+        "# HELP kubelet_credential_provider_config_info [ALPHA] Information about the last applied credential provider \
+         configuration with hash as label",
+        &format!("kubelet_credential_provider_config_info{{hash=\"{hash}\"}} 1"),
+        "credlet_image_provider_runs_total{plugin_name=\"p\",outcome=\"ok\"} 1",
+        "credlet_image_provider_runs_total{plugin_name=\"q\",outcome=\"failed\"} 1",
+        "credlet_image_provider_runs_total{plugin_name=\"r\",outcome=\"bad_answer\"} 1",
+        "credlet_image_provider_lookups_total{plugin_name=\"p\",result=\"hit\"} 1",
+        "credlet_image_provider_backoffs_total{plugin_name=\"q\"} 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("plugin_errors_total{plugin_name=\"p\"}"));
+    assert!(!text.contains("plugin_errors_total{plugin_name=\"r\"}"), "a bad answer is none of the kubelet's errors");
+    assert!(!text.contains("plugin_duration_bucket{plugin_name=\"p\",le=\"60\"}"));
+}
+
+#[tokio::test]
+async fn pull_secrets_come_before_the_node_and_the_node_before_providers() {
+    let node = Node::new().provider("p", answering("Image", None), "");
+    let ring = |name: &str| Keyring::new([("a.io", AuthConfig { username: name.to_owned(), password: "p".into() })]);
+    let (secrets, docker) = ([ring("secret")], ring("docker"));
+    let asking = Asking { pull_secrets: &secrets, node: Some(&docker), ..Asking::default() };
+    let look_up = ask(&node.load(), "a.io/x", &asking).await;
+    assert_eq!(names(&look_up), ["secret", "docker", "user"]);
+    assert_eq!(look_up.credentials[0].origin, Origin::PullSecret(0));
+    assert_eq!(look_up.credentials[1].origin, Origin::Node);
+}
+
+#[test]
+fn docker_configurations_are_read_as_the_kubelet_reads_them() {
+    use std::collections::BTreeMap;
+
+    use credlet_core::FixedEnv;
+    use credlet_image::{look_up, node_docker_config, pull_secret};
+    use zeroize::Zeroizing;
+
+    let dir = tempfile::tempdir().unwrap();
+    let env = FixedEnv::new([("HOME", dir.path().join("home"))]).in_dir(dir.path().join("here"));
+    for sub in ["root", "here", "home/.docker"] {
+        std::fs::create_dir_all(dir.path().join(sub)).unwrap();
+    }
+    let root = dir.path().join("root");
+    let write = |path: &str, text: &str| std::fs::write(dir.path().join(path), text).unwrap();
+    let found = |root: &std::path::Path| {
+        let (_, keyring) = node_docker_config(Some(root), &env)?;
+        look_up(&[&keyring], "r.io/x").first().map(|found| found.auth.username.clone())
+    };
+    assert_eq!(found(&root), None);
+    write("home/.dockercfg", r#"{"r.io": {"username": "legacy", "password": "p"}}"#);
+    assert_eq!(found(&root).unwrap(), "legacy");
+    // base64 of `auth:p`, without padding and with a line break, goes before username and password.
+    write("home/.docker/config.json", "{\"auths\": {\"r.io\": {\"auth\": \"YXV0\\naDpw\", \"username\": \"x\"}}}");
+    assert_eq!(found(&root).unwrap(), "auth");
+    write("root/config.json", "not json");
+    assert_eq!(found(&root).unwrap(), "auth", "what cannot be read is passed over");
+    write("root/config.json", r#"{"auths": {"r.io": {"username": "root"}}, "credsStore": "x"}"#);
+    assert_eq!(found(&root).unwrap(), "root");
+
+    let data = |name: &str| {
+        BTreeMap::from([(name.to_owned(), Zeroizing::new(br#"{"auths": {"r.io": {"username": "s"}}}"#.to_vec()))])
+    };
+    assert!(pull_secret("kubernetes.io/dockerconfigjson", &data(".dockerconfigjson")).unwrap().is_ok());
+    assert!(pull_secret("kubernetes.io/dockercfg", &data(".dockerconfigjson")).is_none());
+    assert!(pull_secret("Opaque", &data(".dockerconfigjson")).is_none());
+}
