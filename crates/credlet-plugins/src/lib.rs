@@ -1,1 +1,10 @@
 //! Ready-made Kubernetes credential plugins: a cache around any plugin, EKS, OIDC.
+
+pub mod aws;
+pub mod cache;
+pub mod eks;
+pub mod image;
+pub mod kubeconfig_edit;
+pub mod oidc;
+pub mod store;
+pub mod web;

@@ -1,0 +1,42 @@
+//! The few values that are of interest in STS's answers.
+
+use credlet_api::Secret;
+
+/// The text of the first element of this name. AWS's answers have neither attributes in such elements, nor comments.
+pub(super) fn text(xml: &str, element: &str) -> Option<Secret> {
+    let (open, close) = (format!("<{element}>"), format!("</{element}>"));
+    let start = xml.find(&open)? + open.len();
+    let length = xml[start..].find(&close)?;
+    Some(unescaped(&xml[start..start + length]))
+}
+
+fn unescaped(text: &str) -> Secret {
+    const ENTITIES: [(&str, char); 5] =
+        [("&lt;", '<'), ("&gt;", '>'), ("&quot;", '"'), ("&apos;", '\''), ("&amp;", '&')];
+    // It only gets shorter, so no copy is left behind by growing.
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text.trim();
+    while let Some(c) = rest.chars().next() {
+        let (c, length) = match ENTITIES.iter().find(|(entity, _)| rest.starts_with(entity)) {
+            Some((entity, c)) => (*c, entity.len()),
+            None => (c, c.len_utf8()),
+        };
+        clean.push(c);
+        rest = &rest[length..];
+    }
+    Secret::new(clean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_an_element_is_found_and_unescaped() {
+        let xml = "<R xmlns=\"x\"><C><Id> a&lt;b&amp;lt; </Id><Id>second</Id><Empty></Empty><Open>";
+        assert_eq!(text(xml, "Id").unwrap().expose(), "a<b&lt;");
+        assert_eq!(text(xml, "Empty").unwrap().expose(), "");
+        assert!(text(xml, "Open").is_none());
+        assert!(text(xml, "None").is_none());
+    }
+}
