@@ -1,66 +1,46 @@
-//! The plugin's side: what a plugin author writes.
+//! The plugin's side: what a plugin author writes. `kubectl` can run it as well.
 
-use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::time::Duration;
 
+use credlet_api::Secret;
 use credlet_api::exec::{ExecCredentialStatus, ExecInfo};
 use credlet_api::plugin::{self, Failure};
-use credlet_core::{Clock as _, Env as _, SystemClock, SystemEnv};
+use credlet_core::{Env as _, SystemEnv};
+use jiff::Timestamp;
 
-/// Where the stage tells the plugin what to do, and the plugin counts its runs.
-pub(super) const STATE_DIR: &str = "CREDLET_DEMO_STATE";
+/// Where the issuer listens.
+pub(super) const ISSUER: &str = "CREDLET_DEMO_ISSUER";
 
-const SLOW: Duration = Duration::from_millis(200);
-const LIFETIME: Duration = Duration::from_secs(3);
-
-/// What the plugin does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behaviour {
-    Answer,
-    Fail,
-    Hang,
-}
-
-impl Behaviour {
-    pub(super) fn write(self, dir: &Path) -> std::io::Result<()> {
-        fs::write(dir.join("behaviour"), [self as u8])
-    }
-
-    fn read(dir: &Path) -> Self {
-        match fs::read(dir.join("behaviour")).as_deref() {
-            Ok([behaviour]) if *behaviour == Self::Fail as u8 => Self::Fail,
-            Ok([behaviour]) if *behaviour == Self::Hang as u8 => Self::Hang,
-            _ => Self::Answer,
-        }
-    }
-}
-
-/// How often the plugin was run.
-pub(super) fn runs(dir: &Path) -> usize {
-    fs::read(dir.join("runs")).map(|runs| runs.len()).unwrap_or_default()
-}
+/// The kind of credential that is wanted.
+pub(super) const WANTED: &str = "CREDLET_DEMO_WANTED";
 
 /// The plugin.
 pub(crate) fn main() -> ExitCode {
     plugin::main(|_: ExecInfo| {
-        let dir = SystemEnv
-            .var(STATE_DIR)
-            .map(PathBuf::from)
-            .ok_or_else(|| Failure::new("this is the plugin that `credlet demo` runs").hint("run `credlet demo`"))?;
-        fs::OpenOptions::new().create(true).append(true).open(dir.join("runs"))?.write_all(b".")?;
-        std::thread::sleep(SLOW);
-        match Behaviour::read(&dir) {
-            Behaviour::Answer => {
-                let expires = SystemClock::new().now() + LIFETIME;
-                Ok(ExecCredentialStatus::token(format!("demo-{}", expires.as_nanosecond())).expiring(expires))
-            }
-            Behaviour::Fail => Err(Failure::new("please log in")),
-            Behaviour::Hang => loop {
-                std::thread::park();
-            },
-        }
+        let told = |name| {
+            let failure = || Failure::new("this is the plugin that `credlet demo` runs").hint("run `credlet demo`");
+            SystemEnv.var(name).ok_or_else(failure)
+        };
+        let (issuer, wanted) = (told(ISSUER)?, told(WANTED)?);
+        let mut stream = UnixStream::connect(issuer)
+            .map_err(|error| Failure::new("the demo's login service is not there").because(&error))?;
+        stream.write_all(wanted.as_encoded_bytes())?;
+        stream.shutdown(Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        credential(&Secret::new(answer)).ok_or_else(|| Failure::new("the demo's login service refuses to renew"))
     })
+}
+
+/// The issuer's answer: when it expires, then a token, or a certificate and, after an empty line, its key.
+fn credential(answer: &Secret) -> Option<ExecCredentialStatus> {
+    let (expires, credential) = answer.expose().split_once('\n')?;
+    let status = match credential.split_once("\n\n") {
+        Some((certificate, key)) => ExecCredentialStatus::certificate(certificate, key),
+        None => ExecCredentialStatus::token(credential),
+    };
+    Some(status.expiring(Timestamp::from_second(expires.parse().ok()?).ok()?))
 }

@@ -1,0 +1,126 @@
+//! The cache, put in front of the plugins of a kubeconfig.
+
+use std::path::{Path, PathBuf};
+
+use credlet_plugins::kubeconfig_edit::{self as edit, EditError, ExecUser};
+use zeroize::Zeroizing;
+
+use super::WrapArgs;
+use crate::args::Global;
+use crate::commands::Outcome;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Larger files are no kubeconfigs.
+const LARGEST: u64 = 64 << 20;
+
+pub(super) fn wrap(args: &WrapArgs, global: &Global) -> Outcome {
+    let words = args.options.iter().cloned().chain(["--".to_owned(), "plugin".to_owned()]);
+    super::parsed(words).map_err(|error| CliError::usage(format!("the options for the cache are wrong: {error}")))?;
+    each_file(args, global, "wrap", |text, user| {
+        if user.wrapped { Ok(None) } else { edit::wrap(text, &user.name, &args.program, &args.options).map(Some) }
+    })
+}
+
+pub(super) fn unwrap(args: &WrapArgs, global: &Global) -> Outcome {
+    each_file(
+        args,
+        global,
+        "unwrap",
+        |text, user| {
+            if user.wrapped { edit::unwrap(text, &user.name).map(Some) } else { Ok(None) }
+        },
+    )
+}
+
+/// Edits what was asked for, file by file; `change` gives `None` where there is nothing to do.
+fn each_file(
+    args: &WrapArgs,
+    global: &Global,
+    what: &str,
+    change: impl Fn(&str, &ExecUser) -> Result<Option<Zeroizing<String>>, EditError>,
+) -> Outcome {
+    let wanted = if args.all { None } else { Some(user(global)?) };
+    let mut printer = Printer::default();
+    let mut found = false;
+    for path in files(global) {
+        let Some(old) = read(&path)? else { continue };
+        let at = |error: EditError| CliError::usage(format!("{}: {error}", path.display()));
+        let mut new = old.clone();
+        let mut changed = Vec::new();
+        for user in edit::exec_users(&old).map_err(at)? {
+            if wanted.as_ref().is_some_and(|wanted| *wanted != user.name) {
+                continue;
+            }
+            found = true;
+            if let Some(text) = change(&new, &user).map_err(at)? {
+                new = text;
+                changed.push(user);
+            }
+        }
+        let names: Vec<_> = changed.iter().map(|user| format!("{} ({})", user.name, user.plugin)).collect();
+        if changed.is_empty() {
+            continue;
+        }
+        let (names, shown) = (names.join(", "), path.display());
+        if args.dry_run {
+            printer.foreign(&format!("{shown}: would {what} {names}"));
+        } else {
+            let saved = edit::save(&path, &old, &new);
+            let backup = saved.map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
+            printer.foreign(&format!("{shown}: {what}ped {names}; the old file is {}", backup.display()));
+        }
+        if wanted.is_some() {
+            break;
+        }
+    }
+    match (found, wanted) {
+        (false, Some(user)) => Err(CliError::usage(format!("no kubeconfig has a user {user:?} with an exec plugin"))),
+        (false, None) => Err(CliError::usage("no kubeconfig has a user with an exec plugin")),
+        (true, _) => {
+            printer.done()?;
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+/// The user that was named, or that of the context.
+fn user(global: &Global) -> Result<String, CliError> {
+    if let Some(user) = &global.user {
+        return Ok(user.clone());
+    }
+    let mut named = None;
+    let mut contexts = Vec::new();
+    for path in files(global) {
+        let Some(text) = read(&path)? else { continue };
+        let config = credlet_api::kubeconfig::Config::decode(text.as_bytes())
+            .map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?;
+        named = named.or(Some(config.current_context.value).filter(|name| !name.is_empty()));
+        contexts.extend(config.contexts);
+    }
+    let name = global.context.clone().or(named);
+    let name = name.ok_or_else(|| {
+        CliError::usage("no context is set").hint("name one with --context, a user with --user, or all with --all")
+    })?;
+    let context = contexts.into_iter().find(|context| context.name == name);
+    let context = context.ok_or_else(|| CliError::usage(format!("there is no context {name:?}")))?;
+    Ok(context.item.user.value)
+}
+
+fn files(global: &Global) -> Vec<PathBuf> {
+    global.loading_rules().files().map(Path::to_owned).collect()
+}
+
+/// `None`: there is no such file, which is fine for one of several.
+fn read(path: &Path) -> Result<Option<Zeroizing<String>>, CliError> {
+    let fail = |error: std::io::Error| CliError::usage(format!("{}: {error}", path.display()));
+    match path.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Ok(about) if !about.is_file() || about.len() > LARGEST => {
+            Err(CliError::usage(format!("{} is not an ordinary file", path.display())))
+        }
+        Ok(_) => std::fs::read_to_string(path).map(|text| Some(Zeroizing::new(text))).map_err(fail),
+        Err(error) => Err(fail(error)),
+    }
+}

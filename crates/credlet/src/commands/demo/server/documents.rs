@@ -1,0 +1,108 @@
+//! What a client reads before it asks for anything: the version, and which groups and resources there are.
+
+use serde_json::{Value, json};
+
+pub(super) const REVIEWS: &str = "authentication.k8s.io";
+
+pub(super) fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "34",
+        "gitVersion": concat!("v1.34.0+credlet-demo-", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// `/`
+pub(super) fn paths() -> Value {
+    json!({
+        "paths": [
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/apis/authentication.k8s.io",
+            "/apis/authentication.k8s.io/v1",
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ],
+    })
+}
+
+/// `/api`
+pub(super) fn core_versions() -> Value {
+    json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] })
+}
+
+/// `/api/v1`
+pub(super) fn core_resources() -> Value {
+    resources(
+        "v1",
+        json!({
+            "name": "namespaces",
+            "singularName": "namespace",
+            "namespaced": false,
+            "kind": "Namespace",
+            "shortNames": ["ns"],
+            "verbs": ["get", "list", "watch"],
+        }),
+    )
+}
+
+/// `/apis`
+pub(super) fn groups() -> Value {
+    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": [group()] })
+}
+
+/// `/apis/authentication.k8s.io`
+pub(super) fn group() -> Value {
+    let version = json!({ "groupVersion": "authentication.k8s.io/v1", "version": "v1" });
+    json!({
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": REVIEWS,
+        "versions": [version],
+        "preferredVersion": version,
+    })
+}
+
+/// `/apis/authentication.k8s.io/v1`
+pub(super) fn review_resources() -> Value {
+    resources(
+        "authentication.k8s.io/v1",
+        json!({
+            "name": "selfsubjectreviews",
+            "singularName": "selfsubjectreview",
+            "namespaced": false,
+            "kind": "SelfSubjectReview",
+            "verbs": ["create"],
+        }),
+    )
+}
+
+/// `/openapi/v2`: enough for a client that insists on one.
+pub(super) fn openapi_v2() -> Value {
+    json!({ "swagger": "2.0", "info": { "title": "credlet demo", "version": "v1.34.0" }, "paths": {} })
+}
+
+/// `/openapi/v3`
+pub(super) fn openapi_v3() -> Value {
+    json!({ "paths": {} })
+}
+
+fn resources(group_version: &str, resource: Value) -> Value {
+    json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": [resource],
+    })
+}

@@ -1,0 +1,94 @@
+//! What cannot wait for the rest of the program: credential plugins are started for every kubectl command, so those of
+//! ours get to work before arguments are parsed, and without a runtime or a TLS stack unless they need one.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The name that docker looks for when a configuration says `"credsStore": "credlet"`.
+const DOCKER_CREDENTIAL_HELPER: &str = "docker-credential-credlet";
+
+/// Plugins can be called by a name of their own, a link to this program: `credlet-eks …` is `credlet plugin eks …`, and
+/// `docker-credential-credlet …` is `credlet image docker-credential …`. Gives the words that a person would type.
+pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
+    let name = words.first().and_then(|first| Path::new(first).file_name()).and_then(OsStr::to_str).unwrap_or_default();
+    let verbs: Vec<OsString> = match name.strip_prefix("credlet-") {
+        Some("cache") => vec!["cache".into()],
+        // One that runs this plugin and no other, so that it can be put on a list of allowed ones.
+        Some(name) if name.len() > "cache-".len() && name.starts_with("cache-") => {
+            vec!["cache".into(), "--".into(), name["cache-".len()..].into()]
+        }
+        Some(plugin) if is_plugin(plugin) => vec!["plugin".into(), plugin.into()],
+        _ if name == DOCKER_CREDENTIAL_HELPER => vec!["image".into(), "docker-credential".into()],
+        _ => Vec::new(),
+    };
+    let at = words.len().min(1);
+    words.splice(at..at, verbs);
+    words
+}
+
+/// Only names of plugins are: a download may well be called `credlet-linux-amd64`.
+fn is_plugin(name: &str) -> bool {
+    name == "cache" || crate::commands::plugin::exists(name)
+}
+
+/// The words of this process.
+pub(crate) fn words() -> Vec<OsString> {
+    spelled_out(std::env::args_os().collect())
+}
+
+/// Runs what must not be held up, if that is what was asked for. `None`: the usual way.
+///
+/// A verb that is done here is in [`Args`](crate::args::Args) as well, for help, completions and man pages; here it
+/// looks only at the words it knows, and leaves anything unusual (`--help`, a mistake) to the usual way.
+pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
+    match words.get(1)?.to_str()? {
+        "cache" => crate::commands::cache::early(words),
+        "plugin" if words.get(2).is_some_and(|name| name == "cache") => crate::commands::cache::early(words),
+        "--version" | "-V" if words.len() == 2 => Some(version()),
+        "plugin" => crate::commands::plugin::early(words),
+        _ => None,
+    }
+}
+
+fn version() -> ExitCode {
+    let mut printer = crate::printer::Printer::default();
+    printer.line(concat!("credlet ", env!("CARGO_PKG_VERSION")));
+    ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(words: &[&str]) -> Vec<String> {
+        let words = spelled_out(words.iter().map(OsString::from).collect());
+        words.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_link_named_after_a_plugin_is_that_plugin() {
+        assert_eq!(
+            spelled(&["/usr/bin/credlet-eks", "--region", "x"]),
+            ["/usr/bin/credlet-eks", "plugin", "eks", "--region", "x"]
+        );
+        assert_eq!(
+            spelled(&["docker-credential-credlet", "get"]),
+            ["docker-credential-credlet", "image", "docker-credential", "get"]
+        );
+    }
+
+    #[test]
+    fn a_link_can_name_the_plugin_behind_the_cache() {
+        assert_eq!(spelled(&["credlet-cache", "ls"]), ["credlet-cache", "cache", "ls"]);
+        assert_eq!(spelled(&["credlet-cache-aws", "eks"]), ["credlet-cache-aws", "cache", "--", "aws", "eks"]);
+    }
+
+    #[test]
+    fn other_names_are_the_command_itself() {
+        for name in ["credlet", "./credlet", "kubectl-credlet", "credlet-", "credlet-linux-amd64", "", "/"] {
+            assert_eq!(spelled(&[name, "get", "/"]), [name, "get", "/"]);
+        }
+        assert_eq!(spelled(&[]), [""; 0]);
+    }
+}

@@ -1,0 +1,46 @@
+//! A client that was refused calls again and does not say why.
+
+use std::time::Duration;
+
+use credlet_testkit::plugin::Plugin;
+
+use crate::stand::{Home, V1};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn the_third_call_of_one_client_gets_another_token_and_the_fourth_that_one_again() {
+    let home = Home::new();
+    let plugin = Plugin::answering("refused").expiring_in(HOUR).on_the_next_run().answers("good").expiring_in(HOUR);
+    let tokens: Vec<_> = (0..7).map(|_| home.token(&[], &plugin)).collect();
+    assert_eq!(tokens, ["refused", "refused", "good", "good", "good", "good", "good"]);
+    assert_eq!(plugin.runs(), 2);
+}
+
+#[test]
+fn a_plugin_that_insists_on_its_token_is_not_asked_in_a_circle() {
+    let home = Home::new();
+    let plugin = Plugin::answering("refused").expiring_in(HOUR);
+    for _ in 0..12 {
+        assert_eq!(home.token(&[], &plugin), "refused");
+    }
+    assert_eq!(plugin.runs(), 2);
+}
+
+#[test]
+fn a_client_that_can_say_so_is_believed_at_once() {
+    let home = Home::new();
+    let plugin = Plugin::answering("refused").expiring_in(HOUR).on_the_next_run().answers("good").expiring_in(HOUR);
+    let told = V1.replace("k8s.io/v1", "k8s.io/v1alpha1");
+    let call = |info: &str| {
+        let mut call = home.cache(&[], &plugin);
+        call.env("KUBERNETES_EXEC_INFO", info);
+        home.run(call).token()
+    };
+    assert_eq!(call(&told), "refused");
+    assert_eq!(call(&told.replace("\"spec\":{", "\"spec\":{\"response\":{\"code\":401},")), "good");
+    let mut switched = home.cache(&[], &plugin);
+    switched.env("CREDLET_CACHE", "refresh");
+    assert_eq!(home.run(switched).token(), "good");
+    assert_eq!(plugin.runs(), 3);
+}

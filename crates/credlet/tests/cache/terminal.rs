@@ -1,0 +1,39 @@
+//! A plugin that talks to a person has the terminal.
+
+use std::time::Duration;
+
+use credlet_testkit::plugin::{Plugin, is_running};
+use credlet_testkit::pty::Pty;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::stand::{Home, V1, runtime};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_password_is_asked_for_through_the_cache() {
+    let home = Home::new();
+    let plugin = Plugin::new().asks_for_a_password("Password: ").answers("for-{password}");
+    let asked = V1.replace("false", "true");
+    let (command, path) = (plugin.command(), home.path().to_str().unwrap().to_owned());
+    let envs = [("HOME", &*path), ("KUBERNETES_EXEC_INFO", &*asked)];
+    let args = ["cache", "--", command.to_str().unwrap()];
+    let mut pty = Pty::spawn(env!("CARGO_BIN_EXE_credlet"), args, envs);
+    pty.read_until("Password: ", LIMIT);
+    pty.send(b"sesame\n");
+    pty.read_until("for-sesame", LIMIT);
+    assert!(pty.wait().success());
+}
+
+#[test]
+fn signals_are_passed_on_and_the_exit_code_kept() {
+    let home = Home::new();
+    let plugin = Plugin::new().waits_at("gate").answers("a-token");
+    let mut call = home.cache(&[], &plugin).spawn().unwrap();
+    runtime().block_on(plugin.reached("gate"));
+    kill_process(Pid::from_child(&call), Signal::TERM).unwrap();
+    let status = call.wait().unwrap();
+    use std::os::unix::process::ExitStatusExt as _;
+    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
+    assert!(!is_running(plugin.pids()[0]));
+}

@@ -1,0 +1,14 @@
+//! Whole conversations with the command: what goes in, what comes out on either side, and the exit code.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod config;
+mod doctor;
+mod exits;
+mod get;
+mod help;
+mod request;
+mod support;
+mod terminal;
+mod token;
+mod whoami;
