@@ -1,0 +1,94 @@
+//! Asks our code and the reference's the same generated questions, and compares the answers.
+//!
+//! **The path:** a [`Comparison`] makes a case from the seed → [`Oracle`] asks the Go program beside us → the comparison asks
+//! our own code → a difference that is not deliberate is shrunk → a file under `regressions/`, which is replayed first in
+//! every run from then on.
+//!
+//! With `--self-test` each comparison gets a bug planted into our side, and must see it.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test program: it starts oracles, looks at the clock, talks, and fails by panicking"
+)]
+
+mod clientcmd;
+mod comparison;
+mod decode;
+mod document;
+mod exec_info;
+mod kubelet;
+mod oracle;
+mod pki;
+mod proxy;
+mod random;
+mod run;
+mod shrink;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+
+use crate::comparison::Comparison;
+use crate::run::Run;
+
+#[derive(Parser)]
+struct Args {
+    /// The folder of the oracles that e2e/cluster/build makes.
+    #[arg(long)]
+    oracles: PathBuf,
+    /// The oracle of client-go's exec plugins.
+    #[arg(long)]
+    oracle_exec: PathBuf,
+    /// Where failing cases are kept.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/regressions"))]
+    regressions: PathBuf,
+    /// Cases of each comparison.
+    #[arg(long, default_value_t = 10_000)]
+    cases: usize,
+    /// What the cases are made from: the same seed, the same cases. By default the time.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Plant a bug into our side of each comparison, which must be seen.
+    #[arg(long)]
+    self_test: bool,
+    /// Which comparisons. By default all.
+    only: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let seed = args.seed.unwrap_or(now);
+    let pki = pki::Pki::new();
+    let mut all: Vec<Box<dyn Comparison>> = vec![
+        Box::new(clientcmd::ClientCmd::new(&pki)),
+        Box::new(exec_info::ExecInfo),
+        Box::new(decode::Decode::new(&pki)),
+        Box::new(proxy::Proxies),
+    ];
+    all.extend(kubelet::Kubelet::ALL.map(|about| Box::new(about) as Box<dyn Comparison>));
+    println!("seed {seed}");
+    let (mut ran, mut failed) = (0, 0);
+    for comparison in &all {
+        if !args.only.is_empty() && !args.only.iter().any(|name| name == comparison.name()) {
+            continue;
+        }
+        let run = Run {
+            comparison: comparison.as_ref(),
+            oracles: &args.oracles,
+            oracle_exec: &args.oracle_exec,
+            regressions: args.regressions.join(comparison.name()),
+            cases: args.cases,
+            seed,
+        };
+        let fine = if args.self_test { run.sees_a_planted_bug() } else { run.agrees() };
+        ran += 1;
+        failed += usize::from(!fine);
+    }
+    println!("{} comparisons passed, {failed} failed", ran - failed);
+    if failed == 0 && ran > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

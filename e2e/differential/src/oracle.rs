@@ -1,0 +1,54 @@
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::comparison::Reference;
+
+/// A running Go program that answers line by line.
+pub(crate) struct Oracle {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Oracle {
+    pub(crate) fn start(reference: &Reference, oracles: &Path, oracle_exec: &Path) -> Self {
+        let mut command = match reference {
+            Reference::Oracle(name) => Command::new(oracles.join(format!("oracle-{name}"))),
+            Reference::Exec(mode) => {
+                let mut command = Command::new(oracle_exec);
+                command.arg(mode);
+                command
+            }
+        };
+        // Nothing of whoever runs this may play a part; a home that does not exist has no files in it.
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("the oracle {:?} does not start: {error}", command.get_program()));
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, stdin, stdout }
+    }
+
+    pub(crate) fn ask(&mut self, query: &Value) -> Value {
+        let mut line = query.to_string();
+        line.push('\n');
+        self.stdin.as_mut().expect("a pipe").write_all(line.as_bytes()).expect("the oracle has gone");
+        let mut answer = Vec::new();
+        self.stdout.read_until(b'\n', &mut answer).expect("the oracle has gone");
+        serde_json::from_slice(&answer).unwrap_or_else(|_| panic!("the oracle does not understand {line}"))
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        // The end of its questions is its end.
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}

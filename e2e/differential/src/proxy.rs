@@ -1,0 +1,244 @@
+//! Which proxy Go uses for an address, and whether we use the same.
+
+use std::path::Path;
+
+use credlet_client::conn::{Proxy, ProxyScheme, Server};
+use credlet_core::FixedEnv;
+use fastrand::Rng;
+use serde_json::{Map, Value, json};
+
+use crate::comparison::{Comparison, Reference};
+use crate::random::{maybe, pick, rarely};
+
+pub(crate) struct Proxies;
+
+impl Comparison for Proxies {
+    fn name(&self) -> &'static str {
+        "proxy"
+    }
+
+    fn reference(&self) -> Reference {
+        Reference::Oracle("proxy")
+    }
+
+    fn generate(&self, rng: &mut Rng) -> Value {
+        let mut env = Map::new();
+        maybe(rng, 2, &mut env, "HTTPS_PROXY", |rng| proxy_url(rng).into());
+        maybe(rng, 2, &mut env, "https_proxy", |rng| proxy_url(rng).into());
+        maybe(rng, 3, &mut env, "HTTP_PROXY", |rng| proxy_url(rng).into());
+        maybe(rng, 4, &mut env, "http_proxy", |rng| proxy_url(rng).into());
+        maybe(rng, 2, &mut env, "NO_PROXY", |rng| no_proxy(rng).into());
+        maybe(rng, 3, &mut env, "no_proxy", |rng| no_proxy(rng).into());
+        maybe(rng, 20, &mut env, "REQUEST_METHOD", |_| "GET".into());
+        let scheme = if rarely(rng, 5) { "http" } else { "https" };
+        let port = pick(rng, &["", "", ":443", ":6443", ":80", ":8443"]);
+        json!({"env": env, "scheme": scheme, "host": host(rng), "port": port})
+    }
+
+    fn query(&self, case: &Value, _: &Path) -> Value {
+        let text = |name: &str| case[name].as_str().unwrap_or_default().to_owned();
+        let scheme = if text("scheme") == "http" { "http" } else { "https" };
+        let host = Some(text("host")).filter(|host| !host.is_empty()).unwrap_or_else(|| "h".to_owned());
+        let env = if case["env"].is_object() { case["env"].clone() } else { json!({}) };
+        json!({"env": env, "url": format!("{scheme}://{host}{}", text("port"))})
+    }
+
+    fn ours(&self, query: &Value) -> Value {
+        let url = query["url"].as_str().expect("a URL");
+        let vars = query["env"].as_object().expect("variables");
+        let env = FixedEnv::new(vars.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default())));
+        let Ok(server) = Server::parse(url) else { return json!({"error": "ORACLE"}) };
+        match Proxy::choose(None, &server, &env) {
+            Err(_) => json!({"error": ""}),
+            Ok(None) => json!({}),
+            Ok(Some(proxy)) => {
+                let scheme = match proxy.scheme() {
+                    ProxyScheme::Http => "http",
+                    ProxyScheme::Https => "https",
+                    _ => "socks5",
+                };
+                json!({"proxy": format!("{scheme}://{}", proxy.target())})
+            }
+        }
+    }
+
+    fn plain(&self, theirs: &mut Value) {
+        let Some(members) = theirs.as_object_mut() else { return };
+        // Whom we go as is seen in the header, which a test of its own looks at.
+        members.remove("user");
+        members.remove("password");
+        // A port is a number, however it is written.
+        if let Some(Value::String(proxy)) = members.get_mut("proxy")
+            && let Some((place, port)) = proxy.clone().rsplit_once(':')
+            && let Ok(port) = port.parse::<u16>()
+        {
+            *proxy = format!("{place}:{port}");
+        }
+        if let Some(error) = members.get_mut("error") {
+            let text = error.as_str().unwrap_or_default();
+            *error = if text.starts_with("ORACLE") { "ORACLE".into() } else { "".into() };
+        }
+    }
+
+    fn deliberate(&self, query: &Value, theirs: &Value, ours: &Value) -> Option<&'static str> {
+        // Go dials whatever comes of it: this machine for no host, a port that is none.
+        let host_and_port = |url: &str| {
+            let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+            let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+            let place = place.rsplit_once('@').map_or(place, |(_, place)| place).to_owned();
+            place
+                .rsplit_once(':')
+                .map_or((place.clone(), String::new()), |(host, port)| (host.to_owned(), port.to_owned()))
+        };
+        let names: &[&str] = if query["url"].as_str()?.starts_with("https") {
+            &["HTTPS_PROXY", "https_proxy"]
+        } else {
+            &["HTTP_PROXY", "http_proxy"]
+        };
+        let url = names.iter().filter_map(|name| query["env"][name].as_str()).find(|url| !url.is_empty())?;
+        let (host, port) = host_and_port(url);
+        let bracketed = host.starts_with('[') && host.ends_with(']');
+        let plain = !host.contains(['[', ']', ':', '%']) && host.bytes().all(|byte| byte.is_ascii_graphic());
+        let usable = !host.is_empty()
+            && !url.starts_with("://")
+            && !url.starts_with("//")
+            && (bracketed || plain)
+            && (port.is_empty() || port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok());
+        if theirs.get("proxy").is_none() && url.contains(['%', ' ', '\n', '[', ']', '@']) {
+            return Some("only scheme, user, host and port of a proxy are looked at");
+        }
+        let gone = ours.get("proxy").is_none();
+        (!usable && gone).then_some("a proxy without a usable host and port is none, or an error")
+    }
+
+    fn plant(&self, query: &mut Value) {
+        if let Some(env) = query["env"].as_object_mut()
+            && let Some(lower) = env.remove("no_proxy")
+        {
+            env.insert("NO_PROXY".to_owned(), lower);
+        }
+    }
+
+    fn kind(&self, theirs: &Value) -> String {
+        let kinds = ["proxy", "error"];
+        kinds.into_iter().find(|kind| theirs.get(kind).is_some()).unwrap_or("direct").to_owned()
+    }
+}
+
+const HOSTS: &[&str] = &[
+    "foo.com",
+    "FOO.com",
+    "a.foo.com",
+    "a.b.foo.com",
+    "xfoo.com",
+    "foo.com.",
+    "com",
+    "bar",
+    "localhost",
+    "LOCALHOST",
+    "localhost.",
+    "127.0.0.1",
+    "127.1.2.3",
+    "1.2.3.4",
+    "1.2.3.5",
+    "10.0.0.1",
+    "10.255.0.1",
+    "192.168.1.1",
+    "0.0.0.0",
+    "[::1]",
+    "[::]",
+    "[fe80::1]",
+    "[2001:db8::1]",
+    "[2001:db8:1::1]",
+    "[::ffff:1.2.3.4]",
+    "[::ffff:127.0.0.1]",
+    "foo-bar.com",
+    "1.2.3",
+    "01.2.3.4",
+    "xn--bcher-kva.example",
+];
+
+fn host(rng: &mut Rng) -> String {
+    (pick(rng, HOSTS)).to_owned()
+}
+
+fn no_proxy(rng: &mut Rng) -> String {
+    const NETWORKS: &[&str] = &[
+        "1.2.3.4/32",
+        "1.2.3.4/24",
+        "10.0.0.0/8",
+        "0.0.0.0/0",
+        "::/0",
+        "2001:db8::/32",
+        "::ffff:1.2.3.4/120",
+        "fe80::/10",
+        "1.2.3.4/33",
+        "1.2.3.4/08",
+        "1.2.3.4/",
+        "/8",
+        "10/8",
+        "::ffff:0:0/96",
+        "127.0.0.0/8",
+        "::1/128",
+        "1.2.3.4/+8",
+        "*",
+        ".",
+        "*.",
+        "",
+        "..foo.com",
+        "*.*.com",
+    ];
+    let mut list = String::new();
+    for index in 0..rng.usize(..4) {
+        if index > 0 {
+            list.push_str(pick(rng, &[",", ", ", " ,", ",,", " ", ";"]));
+        }
+        if rarely(rng, 3) {
+            list.push_str(pick(rng, NETWORKS));
+            continue;
+        }
+        list.push_str(pick(rng, &["", "", "", ".", "*.", "*", " "]));
+        let host = host(rng);
+        let bare = if rng.bool() { host.trim_matches(['[', ']']).to_owned() } else { host };
+        list.push_str(&bare);
+        list.push_str(pick(rng, &["", "", "", ":443", ":6443", ":80", ":", ":x", "."]));
+    }
+    list
+}
+
+fn proxy_url(rng: &mut Rng) -> String {
+    let scheme = pick(
+        rng,
+        &["http://", "http://", "https://", "socks5://", "socks5h://", "", "", "HTTP://", "ftp://", "socks4://"],
+    );
+    let user = pick(rng, &["", "", "", "u@", "u:p@", "u%40:p%3a@", ":p@", "@"]);
+    let host = pick(
+        rng,
+        &[
+            "proxy",
+            "proxy.example",
+            "10.9.8.7",
+            "[::1]",
+            "[2001:db8::9]",
+            "",
+            "pro xy",
+            "pro_xy",
+            "[::1",
+            "::1",
+            "p%20q",
+            "p%zz",
+            "PROXY",
+        ],
+    );
+    let port = pick(rng, &["", ":3128", ":80", ":", ":0", ":65535", ":99999", ":x", ":-1", ":+1", ":080"]);
+    let path = pick(rng, &["", "", "", "/", "/x", "?q", "#f", "/%zz", " ", "\n"]);
+    if rarely(rng, 30) {
+        return String::new();
+    }
+    // Most should be usable.
+    if rng.bool() {
+        format!("{}proxy{port}", pick(rng, &["http://", "https://", "socks5://", ""]))
+    } else {
+        format!("{scheme}{user}{host}{port}{path}")
+    }
+}

@@ -1,0 +1,161 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fastrand::Rng;
+use serde_json::Value;
+
+use crate::comparison::Comparison;
+use crate::oracle::Oracle;
+use crate::shrink::shrink;
+
+/// How many different failures a run shows before it stops looking.
+const ENOUGH: usize = 8;
+
+/// One comparison, from its seed to its verdict.
+pub(crate) struct Run<'a> {
+    pub(crate) comparison: &'a dyn Comparison,
+    pub(crate) oracles: &'a Path,
+    pub(crate) oracle_exec: &'a Path,
+    pub(crate) regressions: PathBuf,
+    pub(crate) cases: usize,
+    pub(crate) seed: u64,
+}
+
+/// Both sides, ready to be asked.
+struct Sides<'a> {
+    comparison: &'a dyn Comparison,
+    oracle: Oracle,
+    dir: tempfile::TempDir,
+    planted: bool,
+}
+
+enum Verdict {
+    Same(String),
+    Deliberate(&'static str),
+    Different { theirs: Value, ours: Value },
+}
+
+impl Run<'_> {
+    fn sides(&self, planted: bool) -> Sides<'_> {
+        let oracle = Oracle::start(&self.comparison.reference(), self.oracles, self.oracle_exec);
+        Sides { comparison: self.comparison, oracle, dir: tempfile::tempdir().expect("a directory"), planted }
+    }
+
+    /// Each comparison has its own numbers, so that running one alone gives the same cases.
+    fn rng(&self) -> Rng {
+        let name =
+            self.comparison.name().bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        Rng::with_seed(self.seed ^ name)
+    }
+
+    /// Replays what once failed, then compares new cases.
+    pub(crate) fn agrees(&self) -> bool {
+        let begun = Instant::now();
+        let name = self.comparison.name();
+        let mut sides = self.sides(false);
+        let (mut kinds, mut deliberate) = (BTreeMap::<String, usize>::new(), BTreeMap::<&str, usize>::new());
+        let mut failures = 0;
+
+        let old = self.kept();
+        for (file, case) in &old {
+            if let Verdict::Different { theirs, ours } = sides.compare(case) {
+                failures += 1;
+                println!("{name}: {} fails again\n  case   {case}\n  theirs {theirs}\n  ours   {ours}", file.display());
+            }
+        }
+        let mut rng = self.rng();
+        for _ in 0..self.cases {
+            let case = self.comparison.generate(&mut rng);
+            match sides.compare(&case) {
+                Verdict::Same(kind) => *kinds.entry(kind).or_default() += 1,
+                Verdict::Deliberate(reason) => *deliberate.entry(reason).or_default() += 1,
+                Verdict::Different { .. } => {
+                    failures += 1;
+                    let file = self.keep(&sides.shrunk(case));
+                    println!("{name}: kept as {}", file.display());
+                    if failures >= ENOUGH {
+                        break;
+                    }
+                }
+            }
+        }
+        println!(
+            "{name}: {} cases and {} old ones in {:.1} s, {failures} differ; alike: {kinds:?}; on purpose: {deliberate:?}",
+            self.cases,
+            old.len(),
+            begun.elapsed().as_secs_f64()
+        );
+        failures == 0
+    }
+
+    /// Whether a bug on our side is seen, and shrunk to something that still shows it.
+    pub(crate) fn sees_a_planted_bug(&self) -> bool {
+        let name = self.comparison.name();
+        let mut sides = self.sides(true);
+        let mut rng = self.rng();
+        for number in 1..=self.cases {
+            let case = self.comparison.generate(&mut rng);
+            if matches!(sides.compare(&case), Verdict::Different { .. }) {
+                let small = sides.shrunk(case);
+                let seen = matches!(sides.compare(&small), Verdict::Different { .. });
+                println!("{name}: the planted bug is seen in case {number}");
+                return seen;
+            }
+        }
+        println!("{name}: the planted bug is not seen in {} cases", self.cases);
+        false
+    }
+
+    fn kept(&self) -> Vec<(PathBuf, Value)> {
+        let Ok(entries) = fs::read_dir(&self.regressions) else { return Vec::new() };
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        files.sort();
+        let read = |file: PathBuf| {
+            let case = serde_json::from_slice(&fs::read(&file).expect("a file")).expect("a case");
+            (file, case)
+        };
+        files.into_iter().map(read).collect()
+    }
+
+    /// The name says what the case is, so that the same one is kept once.
+    fn keep(&self, case: &Value) -> PathBuf {
+        let text = serde_json::to_string_pretty(case).expect("JSON") + "\n";
+        let hash = text
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        fs::create_dir_all(&self.regressions).expect("a directory");
+        let file = self.regressions.join(format!("{hash:016x}.json"));
+        fs::write(&file, text).expect("a file");
+        file
+    }
+}
+
+impl Sides<'_> {
+    fn compare(&mut self, case: &Value) -> Verdict {
+        let mut query = self.comparison.query(case, self.dir.path());
+        let mut theirs = self.oracle.ask(&query);
+        let kind = self.comparison.kind(&theirs);
+        self.comparison.plain(&mut theirs);
+        if self.planted {
+            self.comparison.plant(&mut query);
+        }
+        let ours = self.comparison.ours(&query);
+        if theirs == ours {
+            return Verdict::Same(kind);
+        }
+        match self.comparison.deliberate(&query, &theirs, &ours) {
+            Some(reason) => Verdict::Deliberate(reason),
+            None => Verdict::Different { theirs, ours },
+        }
+    }
+
+    fn shrunk(&mut self, case: Value) -> Value {
+        let small = shrink(case, &mut |case| matches!(self.compare(case), Verdict::Different { .. }));
+        if let Verdict::Different { theirs, ours } = self.compare(&small) {
+            println!("  case   {small}\n  theirs {theirs}\n  ours   {ours}");
+        }
+        small
+    }
+}
