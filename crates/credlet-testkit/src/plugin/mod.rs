@@ -354,6 +354,18 @@ pub fn is_running(pid: u32) -> bool {
     }
 }
 
+/// Returns when there is no process of this number that runs: one that is killed is gone a moment later. A minute is the
+/// limit.
+pub fn wait_for_end(pid: u32) {
+    for _ in 0..60_000 {
+        if !is_running(pid) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("process {pid} goes on");
+}
+
 fn this_binary() -> PathBuf {
     std::env::current_exe().expect("the path of the test binary")
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use credlet_testkit::plugin::{Plugin, is_running};
+use credlet_testkit::plugin::{Plugin, wait_for_end};
 use credlet_testkit::pty::Pty;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -35,5 +35,5 @@ fn signals_are_passed_on_and_the_exit_code_kept() {
     let status = call.wait().unwrap();
     use std::os::unix::process::ExitStatusExt as _;
     assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
-    assert!(!is_running(plugin.pids()[0]));
+    wait_for_end(plugin.pids()[0]);
 }

@@ -1,7 +1,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
-use credlet_testkit::plugin::{Plugin, is_running};
+use credlet_testkit::plugin::{Plugin, wait_for_end};
 use credlet_testkit::pty::Pty;
 
 use super::support::{CREDLET, Home, exec};
@@ -18,16 +18,6 @@ fn at_a_terminal(home: &Home, args: &[&str], more: &[(&str, &str)]) -> Pty {
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-fn has_ended(pid: u32) {
-    for _ in 0..60_000 {
-        if !is_running(pid) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{pid} goes on");
 }
 
 #[test]
@@ -60,7 +50,7 @@ fn ctrl_c_ends_a_plugin_that_hangs_and_all_it_started() {
     runtime().block_on(plugin.reached("for ever"));
     pty.send(b"\x03");
     assert_eq!(pty.wait().signal(), Some(SIGINT), "a shell looks for that");
-    plugin.pids().into_iter().chain(plugin.grandchildren()).for_each(has_ended);
+    plugin.pids().into_iter().chain(plugin.grandchildren()).for_each(wait_for_end);
     assert_eq!(home.server.counts().requests, 0);
 }
 
@@ -74,7 +64,7 @@ fn a_request_to_end_ends_the_plugin_too() {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(SIGTERM));
-    plugin.pids().into_iter().for_each(has_ended);
+    plugin.pids().into_iter().for_each(wait_for_end);
 }
 
 #[test]
