@@ -1,8 +1,8 @@
 //! `credlet demo`: what credlet is for, on a cluster of its own that needs nothing but this binary.
 //!
-//! **Who takes part:** the [`issuer`] signs tokens of a few seconds and certificates → the [`plugin`] (this binary once
+//! **Who takes part:** the [`issuer`] signs tokens of a few seconds and certificates → the [`plugin`](mod@plugin) (this binary once
 //! more, in a process of its own) fetches them → the client, made as `credlet get` makes it from the kubeconfig of the
-//! [`stage`], sends the [`traffic`] → the [`server`] checks every request. The [`show`] says what happens when; all of
+//! [`stage`], sends the [`traffic`] → the [`server`] checks every request. The [`show`](mod@show) says what happens when; all of
 //! them write on the [`board`], and the [`view`] shows that.
 
 mod authority;
