@@ -1,6 +1,6 @@
 //! Asks our code and the reference's the same generated questions, and compares the answers.
 //!
-//! **The path:** a [`Comparison`] makes a case from the seed → [`Oracle`] asks the Go program beside us → the comparison asks
+//! **The path:** a [`Comparison`] makes a case from the seed → [`Oracle`](oracle::Oracle) asks the Go program beside us → the comparison asks
 //! our own code → a difference that is not deliberate is shrunk → a file under `regressions/`, which is replayed first in
 //! every run from then on.
 //!
