@@ -17,12 +17,19 @@ use serde_json::json;
 pub(crate) const KEYS: &str = "credlet.example/keys";
 
 /// Runs until it is dropped.
+#[expect(clippy::print_stderr, reason = "an example for the terminal")]
 pub(crate) async fn run(client: Client) {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let controller = Controller::new(maps.clone(), watcher::Config::default());
     controller
         .run(note, |_, _, _| Action::requeue(Duration::from_secs(5)), Arc::new(maps))
-        .for_each(|_| ready(()))
+        .for_each(|outcome| {
+            // It goes on by itself.
+            if let Err(error) = outcome {
+                eprintln!("{error}");
+            }
+            ready(())
+        })
         .await;
 }
 

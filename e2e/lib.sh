@@ -1,0 +1,98 @@
+# shellcheck shell=bash
+# What the tests beside a cluster share. They source it once they run under `cluster/with`.
+
+e2e=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$e2e")
+server=$(cat "$CLUSTER/server")
+work=$(mktemp -d)
+jobs=()
+cleanup() {
+  local job
+  for job in "${jobs[@]}"; do kill "$job" 2>/dev/null || true; done
+  rm -rf "$work"
+}
+trap cleanup EXIT
+# The administrator's kubeconfig is for the preparations only; who is under test names another.
+export KUBERC=off
+
+# end JOB: now, and not at the end of the test.
+end() {
+  kill "$1"
+  wait "$1" 2>/dev/null || true
+}
+
+passed=0
+rows=$work/rows
+# is WHO WHAT WANTED GOT
+is() {
+  if [[ $3 != "$4" ]]; then
+    printf 'FAIL %s: %s\n  wanted %q\n  got    %q\n' "$1" "$2" "$3" "$4" >&2
+    exit 1
+  fi
+  passed=$((passed + 1))
+  printf '| %s | %s |\n' "$1" "$2" >>"$rows"
+}
+
+# eventually COMMAND…: until it succeeds, for a minute at most.
+eventually() {
+  local n
+  for ((n = 0; n < 300; n++)); do
+    if "$@" >/dev/null 2>&1; then return; fi
+    sleep 0.2
+  done
+  echo "never: $*" >&2
+  return 1
+}
+
+# kubeconfig FILE COMMAND ARGS [MORE OF THE CLUSTER] [MORE OF THE USER]
+kubeconfig() {
+  cat >"$1" <<K
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: '$server', certificate-authority: '$CLUSTER/ca.crt'${4-}}}]
+users:
+- name: u
+  user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: $2, args: $3, interactiveMode: Never, provideClusterInfo: true}${5-}}
+K
+}
+
+# Plugins note each of their runs in the file "runs". runs [WHICH]: how many.
+runs() { grep -c "${1-}" "$work/runs" || true; }
+fresh() { : >"$work/runs"; }
+
+# replace_account NAME TOKEN: another service account of that name, of which TOKEN is none.
+replace_account() {
+  kubectl delete serviceaccount "$1" >/dev/null
+  kubectl create serviceaccount "$1" >/dev/null
+  # The server remembers for a while whom it let in.
+  eventually refused "$2"
+}
+refused() { ! kubectl --token "$1" auth whoami 2>"$work/refused" && grep -q "must be logged in" "$work/refused"; }
+
+# start_proxy: of both kinds on $proxy_port, with a line in $work/tunnels for each tunnel. SIGUSR1 to $proxy cuts them.
+start_proxy() {
+  python3 "$e2e/client/proxy.py" "$work/proxy" >>"$work/tunnels" &
+  proxy=$!
+  jobs+=("$proxy")
+  eventually test -s "$work/proxy"
+  proxy_port=$(cat "$work/proxy")
+}
+
+# finish NAME PEERS [--update]: the last call of a test. With --update its part of docs/compatibility.md is written anew.
+finish() {
+  local page=$root/docs/compatibility.md begin="<!-- by e2e/$1/run --update -->" end="<!-- end of e2e/$1 -->"
+  printf '%s passed, 0 failed\n' "$passed"
+  if [[ ${3-} != --update ]]; then return; fi
+  grep -qxF "$begin" "$page"
+  {
+    printf '%s\n' "$begin"
+    printf 'kube-apiserver and kubectl %s, etcd %s, %s.\n\n' "$(kubectl version -o json | sed -nE 's/.*"gitVersion": "([^"]*)".*/\1/p' | tail -1)" \
+      "$(etcd --version | sed -nE 's/etcd Version: //p')" "$2"
+    printf '| who | what was seen |\n|---|---|\n'
+    cat "$rows"
+    printf '%s\n' "$end"
+  } >"$work/part"
+  sed -i -e "\\|^$end\$|r $work/part" -e "\\|^$begin\$|,\\|^$end\$|d" "$page"
+}
