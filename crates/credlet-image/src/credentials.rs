@@ -15,7 +15,7 @@ use credlet_core::{Inherit, Limits, Patience, World, look_up as find_program};
 use crate::config::{CacheType, Config, ConfigError, FileProblem, Mistake, ProviderConfig, Reason};
 use crate::error::ProviderError;
 use crate::index::PatternIndex;
-use crate::keyring::{Keyring, look_up};
+use crate::keyring::{Keyring, look_up_target};
 use crate::metrics::Metrics;
 use crate::name::{ImageName, NameError};
 use crate::pattern::Target;
@@ -229,9 +229,12 @@ impl ImageCredentials {
         }
         let account = AccountOnce::new(&self.setting, asking.pod);
         let asked = providers.all.iter().zip(&matched).filter(|(_, matched)| matched.is_some());
-        let answers = join(asked.map(|(provider, _)| ask(provider, &image, &account)).collect()).await;
+        let jobs = asked.map(|(provider, _)| match provider.at_hand(&image) {
+            Some(answer) => Job::Done(Outcome::Remembered(answer)),
+            None => Job::Running(Box::pin(ask(provider, &image, &account))),
+        });
+        let mut answers = join(jobs.collect()).await.into_iter();
 
-        let mut answers = answers.into_iter();
         let mut keyrings = Vec::new();
         let mut steps = Vec::with_capacity(providers.all.len());
         for (provider, matched) in providers.all.iter().zip(matched) {
@@ -243,7 +246,7 @@ impl ImageCredentials {
             }
             steps.push(step);
         }
-        let credentials = collect(&image, asking, &keyrings, &mut steps, &providers.all);
+        let credentials = collect(&image, &target, asking, &keyrings, &mut steps, &providers.all);
         let trace = Trace { image: image.clone(), config_hash: providers.hash.clone(), steps };
         Ok(LookUp { image, credentials, trace })
     }
@@ -342,6 +345,7 @@ impl Providers {
 /// The keyrings one after the other, in the kubelet's order.
 fn collect(
     image: &ImageName,
+    target: &Target<'_>,
     asking: &Asking<'_>,
     keyrings: &[(usize, Arc<crate::provider::Answer>)],
     steps: &mut [Step],
@@ -349,15 +353,15 @@ fn collect(
 ) -> Vec<Found> {
     let mut found = Vec::new();
     let secrets: Vec<_> = asking.pull_secrets.iter().collect();
-    for credential in look_up(&secrets, image.as_str()) {
+    for credential in look_up_target(&secrets, image.as_str(), target) {
         let origin = Origin::PullSecret(credential.keyring);
         found.push(Found { key: credential.key.to_owned(), auth: credential.auth.clone(), origin });
     }
-    for credential in asking.node.map(|node| look_up(&[node], image.as_str())).unwrap_or_default() {
+    for credential in asking.node.map(|node| look_up_target(&[node], image.as_str(), target)).unwrap_or_default() {
         found.push(Found { key: credential.key.to_owned(), auth: credential.auth.clone(), origin: Origin::Node });
     }
     let rings: Vec<_> = keyrings.iter().map(|(_, answer)| &answer.keyring).collect();
-    for credential in look_up(&rings, image.as_str()) {
+    for credential in look_up_target(&rings, image.as_str(), target) {
         let (step, answer) = &keyrings[credential.keyring];
         steps[*step].kept.push(credential.key.to_owned());
         let origin = Origin::Provider { name: providers[*step].config.name.clone(), account: answer.account.clone() };
@@ -438,20 +442,30 @@ impl<'a> AccountOnce<'a> {
     }
 }
 
-/// All results, in the order of the futures, which make progress side by side.
-async fn join<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
-    let mut results: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
+/// Something that may be done already.
+enum Job<F: Future> {
+    Done(F::Output),
+    Running(Pin<Box<F>>),
+}
+
+/// All results, in the order of the jobs, which make progress side by side.
+async fn join<F: Future>(mut jobs: Vec<Job<F>>) -> Vec<F::Output> {
     std::future::poll_fn(|context| {
-        for (future, result) in running.iter_mut().zip(&mut results) {
-            if result.is_none()
-                && let Poll::Ready(ready) = future.as_mut().poll(context)
-            {
-                *result = Some(ready);
+        let mut all = Poll::Ready(());
+        for job in &mut jobs {
+            if let Job::Running(future) = job {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(result) => *job = Job::Done(result),
+                    Poll::Pending => all = Poll::Pending,
+                }
             }
         }
-        if results.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+        all
     })
     .await;
-    results.into_iter().flatten().collect()
+    let done = |job| match job {
+        Job::Done(result) => Some(result),
+        Job::Running(_) => None,
+    };
+    jobs.into_iter().filter_map(done).collect()
 }

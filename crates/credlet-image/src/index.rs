@@ -54,12 +54,13 @@ impl PatternIndex {
     }
 
     /// The numbers of all patterns that match, ascending.
-    pub fn matching(&self, target: &Target) -> Vec<usize> {
-        let (host, port) = target.host_and_port();
+    pub fn matching(&self, target: &Target<'_>) -> Vec<usize> {
+        let Some(place) = target.place() else { return Vec::new() };
+        let (host, port) = place.host_and_port();
         let mut found = Vec::new();
         let root = self.ports.get(port).and_then(|counts| counts.get(labels(host).count()));
         if let Some(root) = root {
-            root.collect(Some(host), target.path(), &mut found);
+            root.collect(Some(host), &place.path, &mut found);
         }
         found.sort_unstable();
         found

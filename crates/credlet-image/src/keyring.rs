@@ -113,10 +113,14 @@ impl Keyring {
 /// What is tried for an image: all credentials whose keys match, by key in descending order of bytes, and under one key
 /// in the order of the keyrings. This is one keyring of the kubelet; several of those are tried one after the other.
 pub fn look_up<'a>(keyrings: &[&'a Keyring], image: &str) -> Vec<Match<'a>> {
-    let Ok(target) = Target::parse(image) else { return Vec::new() };
+    Target::parse(image).map_or_else(|_| Vec::new(), |target| look_up_target(keyrings, image, &target))
+}
+
+/// The same for an image that has been taken apart already.
+pub(crate) fn look_up_target<'a>(keyrings: &[&'a Keyring], image: &str, target: &Target<'_>) -> Vec<Match<'a>> {
     let mut found: Vec<(usize, &Entry)> = Vec::new();
     for (number, keyring) in keyrings.iter().enumerate() {
-        found.extend(keyring.index.matching(&target).into_iter().map(|entry| (number, &keyring.entries[entry])));
+        found.extend(keyring.index.matching(target).into_iter().map(|entry| (number, &keyring.entries[entry])));
     }
     if found.is_empty() && is_default_registry(image) {
         for (number, keyring) in keyrings.iter().enumerate() {

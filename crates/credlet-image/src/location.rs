@@ -3,15 +3,16 @@
 //! No general URL parser will do: those of browsers lower-case hosts, refuse `*` and `_`, know default ports and tidy
 //! paths, and each of that would match other images than the kubelet does.
 
+use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
 /// The host and path of `https://` and a text. User, query and fragment are dropped, as the kubelet drops them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Location {
+pub(crate) struct Location<'a> {
     /// With the port, percent-decoded. Bytes, because Go decodes to bytes.
-    pub(crate) host: Vec<u8>,
+    pub(crate) host: Cow<'a, [u8]>,
     /// Percent-decoded, with its leading `/`; or empty.
-    pub(crate) path: Vec<u8>,
+    pub(crate) path: Cow<'a, [u8]>,
 }
 
 /// Why a text is no place of a registry.
@@ -38,9 +39,9 @@ pub enum LocationError {
     User,
 }
 
-impl Location {
-    /// Takes `https://` and `text` apart.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, LocationError> {
+impl<'a> Location<'a> {
+    /// Takes `https://` and `text` apart. What need not be decoded is not copied.
+    pub(crate) fn parse(text: &'a [u8]) -> Result<Self, LocationError> {
         let (text, fragment) = cut(text, b'#');
         unescape(fragment, Part::Other)?;
         if text.iter().any(u8::is_ascii_control) {
@@ -57,6 +58,10 @@ impl Location {
             None => authority,
         };
         Ok(Self { host: parse_host(host)?, path: unescape(path, Part::Other)? })
+    }
+
+    pub(crate) fn into_owned(self) -> Location<'static> {
+        Location { host: self.host.into_owned().into(), path: self.path.into_owned().into() }
     }
 
     /// Host and port apart, as Go's `net.SplitHostPort` does it; what that refuses is a host without a port.
@@ -80,9 +85,9 @@ fn check_user(user: &[u8]) -> Result<(), LocationError> {
     unescape(user, Part::Other).map(drop)
 }
 
-fn parse_host(host: &[u8]) -> Result<Vec<u8>, LocationError> {
+fn parse_host(host: &[u8]) -> Result<Cow<'_, [u8]>, LocationError> {
     match host.iter().rposition(|byte| *byte == b'[') {
-        Some(0) => return parse_ip_literal(host),
+        Some(0) => return parse_ip_literal(host).map(Cow::Owned),
         Some(_) => return Err(LocationError::Brackets),
         None => {}
     }
@@ -98,14 +103,14 @@ fn parse_ip_literal(host: &[u8]) -> Result<Vec<u8>, LocationError> {
     check_port(&host[close + 1..])?;
     let inside = &host[1..close];
     let zone = inside.windows(3).position(|window| window == b"%25").unwrap_or(inside.len());
-    let mut address = unescape(&inside[..zone], Part::Host)?;
+    let mut address = unescape(&inside[..zone], Part::Host)?.into_owned();
     let is_ipv6 = std::str::from_utf8(&address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok());
     let zone = unescape(&inside[zone..], Part::Zone)?;
     // A zone is `%` and at least one character.
     if !is_ipv6 || zone.len() == 1 {
         return Err(LocationError::Brackets);
     }
-    address.extend(zone);
+    address.extend_from_slice(&zone);
     Ok([b"[", &address[..], b"]", &host[close + 1..]].concat())
 }
 
@@ -124,14 +129,20 @@ enum Part {
     Other,
 }
 
-fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, LocationError> {
+fn unescape(text: &[u8], part: Part) -> Result<Cow<'_, [u8]>, LocationError> {
+    let check = |byte: u8| match part == Part::Other || !byte.is_ascii() || may_be_in_host(byte) {
+        true => Ok(()),
+        false => Err(LocationError::HostCharacter(char::from(byte))),
+    };
+    if !text.contains(&b'%') {
+        text.iter().try_for_each(|byte| check(*byte))?;
+        return Ok(Cow::Borrowed(text));
+    }
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
     while let [first, after @ ..] = rest {
         if *first != b'%' {
-            if part != Part::Other && first.is_ascii() && !may_be_in_host(*first) {
-                return Err(LocationError::HostCharacter(char::from(*first)));
-            }
+            check(*first)?;
             plain.push(*first);
             rest = after;
             continue;
@@ -151,7 +162,7 @@ fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, LocationError> {
         plain.push(byte);
         rest = after;
     }
-    Ok(plain)
+    Ok(Cow::Owned(plain))
 }
 
 fn hex(digit: u8) -> Option<u8> {

@@ -94,10 +94,9 @@ fn parse(image: &str) -> Result<ImageName, NameFault> {
     if image.len() == 64 && image.bytes().all(is_lower_hex) {
         return Err(NameFault::Identifier);
     }
-    let full = completed(image);
-    let (domain, remainder) = full.split_once('/').unwrap_or_default();
+    let (domain, library, remainder) = completed(image);
     let repository = remainder.split(':').next().unwrap_or_default();
-    if repository.chars().any(|c| !c.to_lowercase().eq([c])) {
+    if has_upper_case(repository) {
         return Err(NameFault::UpperCase);
     }
     let (rest, digest) = match remainder.split_once('@') {
@@ -110,11 +109,13 @@ fn parse(image: &str) -> Result<ImageName, NameFault> {
         None => (rest, None),
     };
     // Something that is no host may still be the beginning of a path, such as `a_b.c`.
-    let first_is_fine = is_domain(domain) || is_path_component(domain);
-    if !first_is_fine || !path.split('/').all(is_path_component) || tag.is_some_and(|tag| !is_tag(tag)) {
+    let is_host = is_domain(domain);
+    let first_is_fine = is_host || is_path_component(domain.as_bytes());
+    let mut components = path.as_bytes().split(|byte| *byte == b'/');
+    if !first_is_fine || !components.all(is_path_component) || tag.is_some_and(|tag| !is_tag(tag)) {
         return Err(NameFault::Format);
     }
-    let path_length = path.len() + if is_domain(domain) { 0 } else { domain.len() + 1 };
+    let path_length = library.len() + path.len() + if is_host { 0 } else { domain.len() + 1 };
     if path_length > 255 {
         return Err(NameFault::TooLong);
     }
@@ -122,23 +123,22 @@ fn parse(image: &str) -> Result<ImageName, NameFault> {
         return Err(NameFault::Digest);
     }
     Ok(ImageName {
-        name: format!("{domain}/{path}"),
+        name: [domain, "/", library, path].concat(),
         registry: domain.len(),
         tag: tag.map(str::to_owned),
         digest: digest.map(str::to_owned),
     })
 }
 
-/// With the host that docker means when none is written.
-fn completed(image: &str) -> String {
+/// Host, beginning of the path and the rest, with what docker means when it is not written.
+fn completed(image: &str) -> (&str, &'static str, &str) {
     const HUB: &str = "docker.io";
     let (domain, remainder) = match image.split_once('/') {
         None => (HUB, image),
         Some(("index.docker.io", remainder)) => (HUB, remainder),
         Some((first, remainder)) => {
             // Nobody's path begins with a capital letter.
-            let has_upper = first.chars().any(|c| !c.to_lowercase().eq([c]));
-            if first == "localhost" || first.contains(['.', ':']) || has_upper {
+            if first == "localhost" || first.contains(['.', ':']) || has_upper_case(first) {
                 (first, remainder)
             } else {
                 (HUB, image)
@@ -146,7 +146,14 @@ fn completed(image: &str) -> String {
         }
     };
     let library = if domain == HUB && !remainder.contains('/') { "library/" } else { "" };
-    format!("{domain}/{library}{remainder}")
+    (domain, library, remainder)
+}
+
+fn has_upper_case(text: &str) -> bool {
+    match text.is_ascii() {
+        true => text.bytes().any(|byte| byte.is_ascii_uppercase()),
+        false => text.chars().any(|c| !c.to_lowercase().eq([c])),
+    }
 }
 
 fn is_domain(text: &str) -> bool {
@@ -166,20 +173,20 @@ fn is_domain(text: &str) -> bool {
             None => (text, None),
         },
     };
-    let is_label = |label: &str| {
-        let ends = label.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && label.ends_with(|c: char| c.is_ascii_alphanumeric());
-        ends && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    let is_label = |label: &[u8]| {
+        let ends =
+            label.first().is_some_and(u8::is_ascii_alphanumeric) && label.last().is_some_and(u8::is_ascii_alphanumeric);
+        ends && label.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
     };
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    host.split('.').all(is_label) && port.is_none_or(is_port)
+    host.as_bytes().split(|byte| *byte == b'.').all(is_label) && port.is_none_or(is_port)
 }
 
 /// Words of lower-case letters and digits, between them one `.`, one or two `_`, or any number of `-`.
-fn is_path_component(text: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let ends = text.bytes().next().is_some_and(is_word) && text.bytes().next_back().is_some_and(is_word);
-    let mut separators = text.as_bytes().split(|byte| is_word(*byte));
+fn is_path_component(text: &[u8]) -> bool {
+    let is_word = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = text.first().is_some_and(is_word) && text.last().is_some_and(is_word);
+    let mut separators = text.split(is_word);
     ends && separators
         .all(|separator| matches!(separator, b"" | b"." | b"_" | b"__") || separator.iter().all(|byte| *byte == b'-'))
 }

@@ -22,38 +22,40 @@ use crate::name::ImageName;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    place: Location,
+    place: Location<'static>,
 }
 
 /// What patterns are compared with: an image, or part of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    place: Location,
+pub struct Target<'a> {
+    /// `None`: a name, but no place, and nothing matches it.
+    place: Option<Location<'a>>,
 }
 
-impl Target {
+impl<'a> Target<'a> {
     /// Takes an image apart, as it is: nothing is completed.
     ///
     /// # Errors
     /// Nothing matches such a text.
-    pub fn parse(image: &str) -> Result<Self, LocationError> {
-        Ok(Self { place: Location::parse(image.as_bytes())? })
+    pub fn parse(image: &'a str) -> Result<Self, LocationError> {
+        Ok(Self { place: Some(Location::parse(image.as_bytes())?) })
     }
 
-    pub(crate) fn host_and_port(&self) -> (&[u8], &[u8]) {
-        self.place.host_and_port()
-    }
-
-    pub(crate) fn path(&self) -> &[u8] {
-        &self.place.path
+    pub(crate) fn place(&self) -> Option<&Location<'a>> {
+        self.place.as_ref()
     }
 }
 
-impl From<&ImageName> for Target {
+impl<'a> From<&'a ImageName> for Target<'a> {
     /// An image's name has nothing in it that would have to be decoded.
-    fn from(name: &ImageName) -> Self {
+    fn from(name: &'a ImageName) -> Self {
         let (host, path) = name.as_str().split_at(name.registry().len());
-        Self { place: Location { host: host.into(), path: path.into() } }
+        // In a name, any digits and colons may stand in brackets.
+        let place = match host.starts_with('[') {
+            true => Location::parse(name.as_str().as_bytes()).ok(),
+            false => Some(Location { host: host.as_bytes().into(), path: path.as_bytes().into() }),
+        };
+        Self { place }
     }
 }
 
@@ -63,12 +65,12 @@ impl Pattern {
     /// # Errors
     /// The kubelet refuses a configuration with such a pattern.
     pub fn parse(text: &str) -> Result<Self, LocationError> {
-        Ok(Self { text: text.to_owned(), place: Location::parse(text.as_bytes())? })
+        Ok(Self { text: text.to_owned(), place: Location::parse(text.as_bytes())?.into_owned() })
     }
 
     /// A key of a keyring is text that was decoded once; it is decoded again, as the kubelet does.
     pub(crate) fn from_key(key: &[u8]) -> Result<Self, LocationError> {
-        Ok(Self { text: String::from_utf8_lossy(key).into_owned(), place: Location::parse(key)? })
+        Ok(Self { text: String::from_utf8_lossy(key).into_owned(), place: Location::parse(key)?.into_owned() })
     }
 
     /// As it was written.
@@ -77,19 +79,21 @@ impl Pattern {
     }
 
     /// Whether the image is one that this pattern stands for.
-    pub fn matches(&self, target: &Target) -> bool {
+    pub fn matches(&self, target: &Target<'_>) -> bool {
+        let Some(place) = target.place() else { return false };
         let (host, port) = self.place.host_and_port();
-        let (target_host, target_port) = target.host_and_port();
+        let (target_host, target_port) = place.host_and_port();
         port == target_port
             && labels(host).count() == labels(target_host).count()
-            && target.path().starts_with(&self.place.path)
+            && place.path.starts_with(self.path())
             && labels(host).zip(labels(target_host)).all(|(glob, label)| glob::matches(glob, label) == Ok(true))
     }
 
     /// Everything that keeps the image from matching. Empty: it matches.
-    pub fn mismatches(&self, target: &Target) -> Vec<Mismatch> {
+    pub fn mismatches(&self, target: &Target<'_>) -> Vec<Mismatch> {
+        let Some(place) = target.place() else { return vec![Mismatch::NoAddress] };
         let (host, port) = self.place.host_and_port();
-        let (target_host, target_port) = target.host_and_port();
+        let (target_host, target_port) = place.host_and_port();
         let mut found = Vec::new();
         if self.has_scheme() {
             found.push(Mismatch::Scheme);
@@ -112,7 +116,7 @@ impl Pattern {
                 Mismatch::Label { pattern: text(glob), image: text(label) }
             });
         }
-        if !target.path().starts_with(&self.place.path) {
+        if !place.path.starts_with(self.path()) {
             found.push(match self.place.path.contains(&b'*') {
                 true => Mismatch::StarInPath,
                 false => Mismatch::Path { pattern: text(&self.place.path) },
@@ -129,7 +133,7 @@ impl Pattern {
         };
         port == other_port
             && labels(host).count() == labels(other_host).count()
-            && other.place.path.starts_with(&self.place.path)
+            && other.place.path.starts_with(self.path())
             && labels(host).zip(labels(other_host)).all(label_covers)
     }
 
@@ -199,6 +203,8 @@ pub enum Mismatch {
     Scheme,
     /// Brackets without a port are a class of characters to the kubelet.
     Ipv6WithoutPort,
+    /// The image's host has brackets around something else than an IPv6 address.
+    NoAddress,
 }
 
 impl fmt::Display for Mismatch {
@@ -219,6 +225,7 @@ impl fmt::Display for Mismatch {
             Self::StarInPath => f.write_str("a `*` in a path never matches: a path is a plain prefix"),
             Self::Scheme => f.write_str("a pattern with a scheme never matches: leave `https://` out"),
             Self::Ipv6WithoutPort => f.write_str("an IPv6 address without a port never matches itself"),
+            Self::NoAddress => f.write_str("what the image has in brackets is no IPv6 address"),
         }
     }
 }

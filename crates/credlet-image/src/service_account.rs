@@ -108,9 +108,15 @@ impl ServiceAccountMode {
 /// A part is too long.
 pub fn cache_key(base: &str, account: &[u8]) -> Result<Vec<u8>, TooLong> {
     let mut key = Vec::with_capacity(base.len() + account.len() + 4);
-    push(&mut key, base.as_bytes())?;
-    push(&mut key, account)?;
+    write_cache_key(&mut key, base, account)?;
     Ok(key)
+}
+
+/// The same in place of what was there, for somebody who makes several.
+pub(crate) fn write_cache_key(key: &mut Vec<u8>, base: &str, account: &[u8]) -> Result<(), TooLong> {
+    key.clear();
+    push(key, base.as_bytes())?;
+    push(key, account)
 }
 
 /// What an account is remembered by, in the kubelet's bytes; with the hash of the token if answers depend on that.

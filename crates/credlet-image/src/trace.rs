@@ -129,7 +129,7 @@ impl Step {
         }
     }
 
-    pub(crate) fn near_misses(&mut self, provider: &Provider, target: &Target) {
+    pub(crate) fn near_misses(&mut self, provider: &Provider, target: &Target<'_>) {
         let miss = |pattern: &crate::Pattern| NearMiss {
             pattern: pattern.as_str().to_owned(),
             reasons: pattern.mismatches(target),

@@ -204,6 +204,21 @@ fn ipv6_hosts_need_their_port() {
     assert!(Pattern::parse("[::1").is_err() && Pattern::parse("[x]").is_err() && Pattern::parse("a:1:2").is_err());
 }
 
+#[test]
+fn brackets_around_no_address_are_a_name_that_nothing_matches() {
+    for (image, pattern) in [("[1:2]/app", "*"), ("[1:2]:5000/app", "*:5000"), ("[::1::]/app", "*")] {
+        let name: ImageName = image.parse().unwrap();
+        assert!(Target::parse(name.as_str()).is_err(), "{image}");
+        let pattern = Pattern::parse(pattern).unwrap();
+        let index: PatternIndex = [&pattern].into_iter().collect();
+        assert!(!pattern.matches(&Target::from(&name)), "{image}");
+        assert_eq!(pattern.mismatches(&Target::from(&name)), [Mismatch::NoAddress], "{image}");
+        assert!(index.matching(&Target::from(&name)).is_empty(), "{image}");
+    }
+    let name: ImageName = "[::1]:5000/app".parse().unwrap();
+    assert!(Pattern::parse("*:5000").unwrap().matches(&Target::from(&name)));
+}
+
 /// The matching rules once more, in the plainest way: for texts without escapes, users, queries and brackets.
 fn naive(glob: &str, image: &str) -> bool {
     fn split(text: &str) -> (Vec<&str>, &str, &str) {

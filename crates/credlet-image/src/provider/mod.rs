@@ -25,7 +25,7 @@ use crate::error::ProviderError;
 use crate::keyring::Keyring;
 use crate::metrics::{PluginMetrics, add_one};
 use crate::name::ImageName;
-use crate::service_account::{Coordinates, cache_key};
+use crate::service_account::{Coordinates, cache_key, write_cache_key};
 
 /// The base key of an answer for everything.
 const GLOBAL: &str = "<global>";
@@ -43,6 +43,17 @@ pub(crate) struct Provider {
 struct State {
     cache: Cache,
     lanes: Lanes,
+}
+
+impl State {
+    /// The narrowest first.
+    fn remembered(&mut self, image: &ImageName, account: &[u8], now: Now) -> Option<Arc<Answer>> {
+        let mut key = Vec::with_capacity(image.as_str().len() + account.len() + 4);
+        CacheKeyType::ALL.into_iter().find_map(|scope| {
+            write_cache_key(&mut key, base(scope, image), account).ok()?;
+            self.cache.get(&key, now)
+        })
+    }
 }
 
 /// What a run gave.
@@ -96,16 +107,16 @@ impl Provider {
         Arc::new(Self { config, setting, counts, state, last_scope, last_stderr })
     }
 
-    /// What is remembered for the image, the narrowest first.
-    pub(crate) fn remembered(&self, image: &ImageName, account: &[u8]) -> Option<Arc<Answer>> {
-        let now = self.now();
-        let mut state = self.lock();
-        let found = CacheKeyType::ALL.into_iter().find_map(|scope| {
-            let key = cache_key(base(scope, image), account).ok()?;
-            state.cache.get(&key, now)
-        });
-        add_one(if found.is_some() { &self.counts.hits } else { &self.counts.misses });
-        found
+    /// An answer that can be had without waiting for anything.
+    pub(crate) fn at_hand(&self, image: &ImageName) -> Option<Arc<Answer>> {
+        if self.config.service_account.is_some() { None } else { self.remembered(image, &[]) }
+    }
+
+    /// What is remembered for the image.
+    fn remembered(&self, image: &ImageName, account: &[u8]) -> Option<Arc<Answer>> {
+        let found = self.lock().remembered(image, account, self.now())?;
+        add_one(&self.counts.hits);
+        Some(found)
     }
 
     /// The answer for an image, from memory or from a run.
@@ -118,11 +129,19 @@ impl Provider {
         if let Some(answer) = self.remembered(image, account_key) {
             return Ok(Came::Remembered(answer));
         }
+        add_one(&self.counts.misses);
         let too_long = |reason| Arc::new(ProviderError::TooLong { provider: self.config.name.clone(), reason });
         let mut scope = self.last_scope();
         loop {
             let key = cache_key(base(scope, image), account_key).map_err(too_long)?;
-            let flight = self.lock().lanes.join(self, key, image, account.clone());
+            let flight = {
+                let mut state = self.lock();
+                // A run may have ended since, and its lane is gone.
+                if let Some(answer) = state.remembered(image, account_key, self.now()) {
+                    return Ok(Came::Remembered(answer));
+                }
+                state.lanes.join(self, key, image, account.clone())
+            };
             let entry = flight.get().await?;
             let answer = &entry.value().0;
             if answer.image == image.as_str() || answer.covers(image) {

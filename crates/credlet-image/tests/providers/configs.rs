@@ -6,6 +6,7 @@ use credlet_core::World;
 use credlet_image::{Config, ConfigError, ImageCredentials, Options, Suspicion, lint};
 use credlet_testkit::logs::Watch;
 use credlet_testkit::plugin::Plugin;
+use serde_json::Value;
 
 use crate::{Node, answer, answering, get, names};
 
@@ -174,6 +175,25 @@ fn the_hash_is_over_lengths_and_bytes_of_all_files() {
     }
     let expected: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(Config::read(dir.path()).unwrap().hash, format!("sha256:{expected}"));
+}
+
+#[test]
+fn the_hash_is_the_one_that_the_kubelet_makes_of_the_same_files() {
+    let all: Value = serde_json::from_str(include_str!("../vectors/config-hash.json")).unwrap();
+    for case in all["cases"].as_array().unwrap() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in case["files"].as_object().unwrap() {
+            fs::write(dir.path().join(name), text.as_str().unwrap()).unwrap();
+        }
+        let config = match case["path"].as_str().unwrap() {
+            "" => Config::read(dir.path()),
+            file => Config::read(&dir.path().join(file)),
+        };
+        let config = config.unwrap();
+        assert_eq!(config.hash, case["hash"].as_str().unwrap(), "{case}");
+        let names: Vec<_> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
+        assert_eq!(Value::from(names), case["providers"], "{case}");
+    }
 }
 
 #[test]
