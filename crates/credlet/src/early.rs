@@ -18,18 +18,14 @@ pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
         Some(name) if name.len() > "cache-".len() && name.starts_with("cache-") => {
             vec!["cache".into(), "--".into(), name["cache-".len()..].into()]
         }
-        Some(plugin) if is_plugin(plugin) => vec!["plugin".into(), plugin.into()],
+        // Only names of plugins are: a download may well be called `credlet-linux-amd64`.
+        Some(plugin) if crate::commands::plugin::exists(plugin) => vec!["plugin".into(), plugin.into()],
         _ if name == DOCKER_CREDENTIAL_HELPER => vec!["image".into(), "docker-credential".into()],
         _ => Vec::new(),
     };
     let at = words.len().min(1);
     words.splice(at..at, verbs);
     words
-}
-
-/// Only names of plugins are: a download may well be called `credlet-linux-amd64`.
-fn is_plugin(name: &str) -> bool {
-    name == "cache" || crate::commands::plugin::exists(name)
 }
 
 /// The words of this process.
