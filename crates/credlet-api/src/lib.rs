@@ -37,6 +37,7 @@ pub mod plugin;
 mod redact;
 pub mod review;
 mod secret;
+pub mod status;
 mod text;
 mod wire;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use credlet_api::Secret;
-use credlet_core::{ExecOptions, Patience};
+use credlet_core::{ExecOptions, LockFile, Patience};
 use http::header::USER_AGENT;
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
@@ -18,6 +18,7 @@ use tower_service::Service as _;
 use crate::authenticator::issuer::bearer;
 use crate::authenticator::{AuthError, Authenticator, Authenticators, ExecSettings};
 use crate::conn::{self, Body, Crypto, Limits, Payload, Proxy, Roots, Server, Settings};
+use crate::exec_proxy::{ExecProxy, Presenter};
 use crate::http::{Authenticate, BoxError, OnRefusal, Policy};
 use crate::kubeconfig::{HeaderCredential, Impersonation, Resolved};
 
@@ -43,6 +44,9 @@ pub struct ClientOptions {
     pub drain: Option<Duration>,
     /// The `User-Agent` of requests that have none.
     pub user_agent: Option<HeaderValue>,
+    /// Whoever knows the way into a plugin's proxy (KEP-2718): nobody, and then plugins are not told that they may
+    /// answer with one.
+    pub exec_proxy: Option<Arc<dyn ExecProxy>>,
 }
 
 impl ClientOptions {
@@ -58,6 +62,7 @@ impl ClientOptions {
             limits: Limits::default(),
             drain: None,
             user_agent: Some(HeaderValue::from_static(concat!("credlet/", env!("CARGO_PKG_VERSION")))),
+            exec_proxy: None,
         }
     }
 
@@ -68,8 +73,9 @@ impl ClientOptions {
     /// What is wrong with the configuration.
     pub fn authenticator(&self, resolved: &Resolved) -> Result<Option<Authenticator>, ClientError> {
         let identity = &resolved.identity;
-        let settings =
-            ExecSettings { options: self.exec.clone(), patience: self.patience, crypto: self.crypto.clone() };
+        let lock_file = self.exec_proxy.clone().map(|exec_proxy| exec_proxy as Arc<dyn LockFile>);
+        let exec = ExecOptions { lock_file, ..self.exec.clone() };
+        let settings = ExecSettings { options: exec, patience: self.patience, crypto: self.crypto.clone() };
         if let Some(exec) = identity.exec_in_use() {
             return Ok(Some(self.authenticators.exec(exec, &settings)?));
         }
@@ -149,12 +155,11 @@ impl Client {
                 };
                 let connections = conn.clone();
                 let identity = certificate(resolved, &options)?;
+                let clock = Arc::clone(&world.clock);
+                let presenter = Presenter::new(authenticator.clone(), clock, identity, options.exec_proxy.clone());
                 let authenticate = Authenticate::new(conn, authenticator).policy(policy).announcing(move |entry| {
-                    if connections.serial() != entry.generation() {
-                        let issued = entry.value();
-                        let identity = issued.identity().or(identity.as_ref()).cloned();
-                        let authorization = issued.authorization().cloned();
-                        connections.publish(conn::Credential::new(entry.generation(), authorization, identity))?;
+                    if connections.serial() < entry.generation() {
+                        connections.publish(presenter.credential(entry)?)?;
                     }
                     Ok(())
                 });

@@ -30,9 +30,11 @@
 pub mod authenticator;
 mod client;
 pub mod conn;
+mod exec_proxy;
 pub mod http;
 pub mod kubeconfig;
 pub mod metrics;
 
 pub use authenticator::{AuthError, Authenticator, Authenticators};
 pub use client::{Client, ClientError, ClientOptions};
+pub use exec_proxy::ExecProxy;

@@ -290,6 +290,24 @@ fn calls_are_told_apart_by_code_and_status() {
 }
 
 #[test]
+fn calls_of_a_plugin_with_a_proxy_are_counted_apart_by_code_and_status() {
+    let (metrics, _clock) = metrics();
+    assert!(!metrics.encode().contains("with_proxy"));
+    for (status, code) in [(CallStatus::NoError, 0), (CallStatus::PluginExecutionError, 3), (CallStatus::NoError, 0)] {
+        metrics.observe(&Event::CalledForProxy { status, code });
+    }
+    assert_eq!(
+        samples(&metrics, "rest_client_exec_plugin_with_proxy_call_total"),
+        [
+            r#"rest_client_exec_plugin_with_proxy_call_total{code="0",call_status="no_error"} 2"#,
+            r#"rest_client_exec_plugin_with_proxy_call_total{code="3",call_status="plugin_execution_error"} 1"#,
+        ]
+    );
+    // The runs themselves are told by another event.
+    assert!(samples(&metrics, "rest_client_exec_plugin_call_total").is_empty());
+}
+
+#[test]
 fn what_never_ran_has_no_duration() {
     let (metrics, _) = metrics();
     metrics.observe(&called(CallStatus::PluginNotFoundError, 1, 3));

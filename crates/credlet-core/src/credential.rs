@@ -1,8 +1,9 @@
 use credlet_api::Secret;
-use credlet_api::exec::ProxyConfig;
 use jiff::Timestamp;
 
-/// What a plugin gave, checked: a token, a client certificate, or both; equal when all of it is.
+use crate::exec_proxy::Proxy;
+
+/// What a plugin gave, checked: a token, a client certificate, a proxy, or several of them; equal when all of it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Credential {
     /// For the `Authorization` header.
@@ -10,7 +11,7 @@ pub struct Credential {
     /// For the TLS handshake.
     pub certificate: Option<ClientCertificate>,
     /// KEP-2718: where to send requests instead.
-    pub proxy: Option<ProxyConfig>,
+    pub proxy: Option<Proxy>,
 }
 
 /// A client certificate and the key that belongs to it.

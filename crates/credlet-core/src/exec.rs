@@ -2,22 +2,25 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use credlet_api::exec::{
-    Cluster, ExecConfig, ExecCredentialSpec, ExecCredentialStatus, InteractiveMode, failure_message,
+    ApiVersion, Cluster, ExecConfig, ExecCredentialSpec, ExecCredentialStatus, InteractiveMode, failure_message,
+    proxy_answer,
 };
 use credlet_api::visible;
 
 use crate::credential::{ClientCertificate, Credential};
 use crate::environment::{self, Inherit};
 use crate::error::{Error, Nonsense, Obstacle};
+use crate::exec_proxy::{LockFile, Proxy};
 use crate::flight::{Fetched, Source, Why};
 use crate::foreign::{harmless, last_line};
 use crate::hint::Seldom;
 use crate::observer::{CallStatus, Event, NoObserver, Observer};
-use crate::runner::{Finished, Limits, Program, RunError, Stdin};
+use crate::runner::{Answer, Finished, Limits, Process, Program, RunError, Started, Stdin};
 use crate::{Clock, Env, PluginPolicy, Runner, SystemClock, SystemEnv, SystemRunner, keypair, look_up};
 
 /// The outside world, as this crate meets it.
@@ -53,6 +56,8 @@ pub struct ExecPlugin {
     world: World,
     install_hint: Seldom,
     stdin_unavailable: Mutex<Option<String>>,
+    /// Whether its last answer was a proxy.
+    is_proxy: AtomicBool,
 }
 
 /// How plugins are run, apart from what a kubeconfig says.
@@ -68,7 +73,13 @@ pub struct ExecOptions {
     pub limits_with_person: Limits,
     /// Set when this program needs standard input for itself, with the reason: then no plugin may have it.
     pub stdin_unavailable: Option<String>,
+    /// Set when this program can send requests through a plugin's proxy: the file that it keeps locked meanwhile.
+    /// Without it plugins are not told that they may answer with one.
+    pub lock_file: Option<Arc<dyn LockFile>>,
 }
+
+/// How long a plugin that is known to start a proxy may take for it.
+const PROXY_START: Duration = Duration::from_secs(30);
 
 impl Default for ExecOptions {
     fn default() -> Self {
@@ -78,6 +89,7 @@ impl Default for ExecOptions {
             limits: Limits::ALONE,
             limits_with_person: Limits::WITH_PERSON,
             stdin_unavailable: None,
+            lock_file: None,
         }
     }
 }
@@ -97,7 +109,8 @@ impl ExecPlugin {
         let cluster = cluster.filter(|_| config.provide_cluster_info);
         let install_hint = Seldom::new(10, Duration::from_secs(3600));
         let stdin_unavailable = Mutex::new(options.stdin_unavailable.clone());
-        Ok(Self { config, cluster, options, world, install_hint, stdin_unavailable })
+        let is_proxy = AtomicBool::new(false);
+        Ok(Self { config, cluster, options, world, install_hint, stdin_unavailable, is_proxy })
     }
 
     /// From now on this program needs standard input for itself, for this reason: no run may have it any more.
@@ -121,7 +134,7 @@ impl ExecPlugin {
             cluster: self.cluster.clone(),
             interactive,
             response: why.response().cloned(),
-            lock_file_path: None,
+            lock_file_path: self.lock_file_path(),
         };
         let env = &*self.world.env;
         let found = look_up(&self.config.command, env);
@@ -130,19 +143,31 @@ impl ExecPlugin {
         allowed.map_err(Error::Refused)?;
 
         let began = self.world.clock.monotonic();
-        let finished = match found {
+        let started = match found {
             Ok(path) => self.start(path, &spec).await.map_err(|reason| self.not_finished(reason)),
             Err(reason) => Err(self.not_installed(reason)),
         };
-        let (status, code) = call_status(&finished);
+        let (status, code) = call_status(&started);
         let took = self.world.clock.monotonic().saturating_sub(began);
         self.world.observer.observe(&Event::Called { status, code, took });
-        self.read(&finished?, &spec)
+        let fetched = started.and_then(|started| match started {
+            Started::Ended(finished) => self.read_finished(&finished, &spec),
+            Started::Alive { answer: Answer { stdout, stderr }, process } => {
+                self.read(&stdout, &stderr, &spec, Some(process))
+            }
+        });
+        if let Ok(fetched) = &fetched {
+            self.is_proxy.store(fetched.value.proxy.is_some(), Ordering::Relaxed);
+        }
+        if self.is_proxy.load(Ordering::Relaxed) {
+            self.world.observer.observe(&Event::CalledForProxy { status, code });
+        }
+        fetched
     }
 
-    async fn start(&self, path: PathBuf, spec: &ExecCredentialSpec) -> Result<Finished, RunError> {
+    async fn start(&self, path: PathBuf, spec: &ExecCredentialSpec) -> Result<Started, RunError> {
         let exec_info = spec.encode(self.config.api_version);
-        let program = Program {
+        let mut program = Program {
             path,
             args: self.config.args.clone(),
             env: environment::assemble(&*self.world.env, &self.options.inherit, &self.config, exec_info),
@@ -150,7 +175,26 @@ impl ExecPlugin {
             limits: if spec.interactive { self.options.limits_with_person } else { self.options.limits },
         };
         tracing::debug!(command = self.config.command, interactive = spec.interactive, "running credential plugin");
-        self.world.runner.run(program).await
+        if spec.lock_file_path.is_none() {
+            return self.world.runner.run(program).await.map(Started::Ended);
+        }
+        if self.is_proxy.load(Ordering::Relaxed) && !spec.interactive {
+            program.limits.time = program.limits.time.min(PROXY_START);
+        }
+        self.world.runner.start(program, proxy_answer).await
+    }
+
+    /// Whoever cannot have a lock file can still have a token.
+    fn lock_file_path(&self) -> Option<String> {
+        let lock_file = self.options.lock_file.as_ref().filter(|_| self.config.api_version != ApiVersion::V1alpha1)?;
+        match lock_file.path() {
+            Ok(path) => path.into_os_string().into_string().ok(),
+            Err(error) => {
+                // Not louder: most plugins never wanted to, and some programs have no place for files.
+                tracing::debug!(%error, "no lock file, so no plugin can start a proxy");
+                None
+            }
+        }
     }
 
     fn interactive(&self) -> Result<bool, Error> {
@@ -168,21 +212,32 @@ impl ExecPlugin {
         }
     }
 
-    fn read(&self, finished: &Finished, asked: &ExecCredentialSpec) -> Result<Fetched<Credential>, Error> {
-        let command = || self.config.command.clone();
+    fn read_finished(&self, finished: &Finished, asked: &ExecCredentialSpec) -> Result<Fetched<Credential>, Error> {
         if !finished.ended.is_success() {
+            let command = self.config.command.clone();
             let stderr = self.harmless(&finished.stderr, &finished.stdout);
             let message = failure_message(&finished.stdout)
                 .map(|message| self.harmless(message.as_bytes(), &[]))
                 .unwrap_or_else(|| last_line(&stderr));
-            return Err(Error::Failed { command: command(), ended: finished.ended, message, stderr });
+            return Err(Error::Failed { command, ended: finished.ended, message, stderr });
         }
+        self.read(&finished.stdout, &finished.stderr, asked, None)
+    }
+
+    /// What `process` answered, if it goes on, or somebody who has ended.
+    fn read(
+        &self,
+        stdout: &[u8],
+        stderr: &[u8],
+        asked: &ExecCredentialSpec,
+        process: Option<Process>,
+    ) -> Result<Fetched<Credential>, Error> {
         let nonsense = |reason| Error::Nonsense {
-            command: command(),
+            command: self.config.command.clone(),
             reason,
-            stderr: self.harmless(&finished.stderr, &finished.stdout),
+            stderr: self.harmless(stderr, stdout),
         };
-        let status = ExecCredentialStatus::decode(&finished.stdout, self.config.api_version, asked)
+        let status = ExecCredentialStatus::decode(stdout, self.config.api_version, asked)
             .map_err(|error| nonsense(Nonsense::Answer(error)))?;
         let certificate = if status.client_certificate_data.is_empty() {
             None
@@ -193,10 +248,8 @@ impl ExecPlugin {
             Some(ClientCertificate { chain_pem, key_pem, leaf })
         };
         let token = Some(status.token).filter(|token| !token.is_empty());
-        Ok(Fetched {
-            value: Credential { token, certificate, proxy: status.proxy_config },
-            expires: status.expiration_timestamp,
-        })
+        let proxy = status.proxy_config.map(|config| Proxy { config, process });
+        Ok(Fetched { value: Credential { token, certificate, proxy }, expires: status.expiration_timestamp })
     }
 
     fn not_installed(&self, reason: crate::LookupError) -> Error {
@@ -262,10 +315,11 @@ impl fmt::Debug for ExecPlugin {
 }
 
 /// Rule 87 of the specification; what Go has no word for counts as the nearest one.
-fn call_status(finished: &Result<Finished, Error>) -> (CallStatus, i32) {
-    match finished {
-        Ok(finished) if finished.ended.is_success() => (CallStatus::NoError, 0),
-        Ok(finished) => (CallStatus::PluginExecutionError, finished.ended.code()),
+fn call_status(started: &Result<Started, Error>) -> (CallStatus, i32) {
+    match started {
+        Ok(Started::Alive { .. }) => (CallStatus::NoError, 0),
+        Ok(Started::Ended(finished)) if finished.ended.is_success() => (CallStatus::NoError, 0),
+        Ok(Started::Ended(finished)) => (CallStatus::PluginExecutionError, finished.ended.code()),
         Err(Error::Ended { .. }) => (CallStatus::PluginExecutionError, -1),
         Err(Error::NotInstalled { .. } | Error::NotStarted { reason: RunError::Start { .. }, .. }) => {
             (CallStatus::PluginNotFoundError, 1)

@@ -35,6 +35,7 @@ mod env;
 mod environment;
 mod error;
 mod exec;
+mod exec_proxy;
 mod flight;
 mod foreign;
 mod hint;
@@ -52,6 +53,7 @@ pub use env::{Env, FixedEnv, SystemEnv};
 pub use environment::{Inherit, surroundings};
 pub use error::{Error, Nonsense, Obstacle};
 pub use exec::{ExecOptions, ExecPlugin, World};
+pub use exec_proxy::{LockFile, NoLockFile, Proxy};
 pub use flight::{Entry, Fetched, Flight, Patience, Source, Why};
 pub use foreign::{harmless, last_line};
 pub use keypair::KeyPairError;
@@ -60,6 +62,7 @@ pub use lookup::{LookupError, look_up};
 pub use observer::{CallStatus, Event, NoObserver, Observer};
 pub use policy::{PluginPolicy, PolicyError};
 pub use runner::{
-    Ended, Finished, Limits, OsError, Program, RunError, Runner, StderrFn, StderrSink, Stdin, SystemRunner,
-    start_detached,
+    Answer, AnswerEnd, Attached, Ended, Finished, Limits, OsError, Process, Program, RunError, Runner, Started,
+    Starting, StderrFn, StderrSink, Stdin, SystemRunner, ask_to_end, leave_interrupts_to_others, start_attached,
+    start_detached, start_reporting,
 };

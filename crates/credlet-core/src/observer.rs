@@ -29,6 +29,13 @@ pub enum Event {
         /// How long it took.
         took: Duration,
     },
+    /// That run, too, and of a plugin that answers with a proxy (KEP-2718) or did so when it last answered.
+    CalledForProxy {
+        /// How it went.
+        status: CallStatus,
+        /// The exit code, as above.
+        code: i32,
+    },
     /// Somebody was given the last error, because it is too soon to run the plugin again.
     BackedOff,
     /// A request found its credential ready.

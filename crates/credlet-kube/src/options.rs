@@ -74,6 +74,10 @@ impl Options {
         // kube alone would take ring, and with both providers in the tree the TLS library takes none.
         let mut client = ClientOptions::new(Crypto::aws_lc_rs());
         client.user_agent = Some(HeaderValue::from_static(concat!("credlet-kube/", env!("CARGO_PKG_VERSION"))));
+        #[cfg(feature = "proxy")]
+        {
+            client.exec_proxy = credlet_proxy::client::ExecProxies::of_this_process().map(|proxies| proxies as _);
+        }
         Self { source, client, read_timeout: None, headers: Vec::new(), retry: true }
     }
 }

@@ -6,5 +6,7 @@ pub mod eks;
 pub mod image;
 pub mod kubeconfig_edit;
 pub mod oidc;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 pub mod store;
 pub mod web;

@@ -38,6 +38,9 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Args),
     Image(commands::image::Args),
     Cache(commands::cache::Args),
+    Proxy(commands::proxy::Args),
+    Bridge(commands::bridge::Args),
+    Run(commands::run::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
     Plugin(commands::plugin::Args),
@@ -58,11 +61,12 @@ impl Command {
             Self::Config(args) => commands::config::run(args, global),
             Self::Doctor(args) => commands::doctor::run(args, global),
             Self::Image(args) => commands::image::run(args, global),
+            Self::Bridge(args) => commands::bridge::run(args, global),
             Self::Completions(args) => commands::completions::run(args, global),
             Self::Man(args) => commands::man::run(args, global),
             Self::Demo(args) => commands::demo::run(args),
-            // A plugin has its own way to end: `main` runs it.
-            Self::Plugin(_) | Self::Cache(_) | Self::DemoPlugin => Ok(Exit::Ok),
+            // A plugin has its own way to end, and so has another program: `main` runs them.
+            Self::Plugin(_) | Self::Cache(_) | Self::Proxy(_) | Self::Run(_) | Self::DemoPlugin => Ok(Exit::Ok),
         }
     }
 }

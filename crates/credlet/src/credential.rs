@@ -17,6 +17,8 @@ use crate::error::CliError;
 pub(crate) struct Credential {
     pub(crate) header: Option<Header>,
     pub(crate) certificate: Option<Pair>,
+    /// Where its plugin's proxy listens: requests go there, and a certificate is shown to nobody else.
+    pub(crate) proxy: Option<String>,
     /// When its plugin says that it ends.
     pub(crate) expires: Option<Timestamp>,
     pub(crate) source: Source,
@@ -115,6 +117,10 @@ impl Credential {
             let entry = authenticator.credential().await.map_err(|error| CliError::from(&*error))?;
             let given = entry.value().credential();
             credential.header = given.token.clone().map(Header::Bearer);
+            credential.proxy = given.proxy.as_ref().map(|proxy| proxy.config.url.clone());
+            if credential.proxy.is_some() {
+                credential.certificate = None;
+            }
             if let Some(pair) = &given.certificate {
                 let (chain_pem, key_pem) = (pair.chain_pem.clone(), pair.key_pem.clone());
                 credential.certificate = Some(Pair { chain_pem, key_pem });
@@ -142,8 +148,12 @@ impl Credential {
         }
     }
 
-    /// As a plugin would answer with it. `None`: there is nothing that a plugin could answer with.
+    /// As a plugin would answer with it. `None`: there is nothing that a plugin could answer with, or it is of no use
+    /// without the proxy, which ends with us.
     pub(crate) fn as_answer(&self) -> Option<ExecCredentialStatus> {
+        if self.proxy.is_some() {
+            return None;
+        }
         let token = self.token().cloned().unwrap_or_default();
         let mut status = ExecCredentialStatus::token(token);
         if let Some(pair) = &self.certificate {

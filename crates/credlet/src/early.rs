@@ -43,6 +43,7 @@ pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
         "plugin" if words.get(2).is_some_and(|name| name == "cache") => crate::commands::cache::early(words),
         "--version" | "-V" if words.len() == 2 => Some(version()),
         "plugin" => crate::commands::plugin::early(words),
+        "proxy-daemon" => Some(crate::commands::proxy::daemon(words)),
         _ => None,
     }
 }

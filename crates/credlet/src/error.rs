@@ -163,7 +163,7 @@ impl From<&conn::Error> for CliError {
         use conn::Error as Conn;
         let exit = match error {
             Conn::Server { .. } | Conn::ProxyUrl { .. } | Conn::Roots { .. } | Conn::OtherServer { .. } => Exit::Usage,
-            Conn::Identity { .. } => Exit::NoCredential,
+            Conn::Identity { .. } | Conn::ExecProxy { .. } | Conn::NotRenewed { .. } => Exit::NoCredential,
             Conn::TimedOut { .. } => Exit::TimedOut,
             _ => Exit::Unreachable,
         };
@@ -171,6 +171,9 @@ impl From<&conn::Error> for CliError {
         match error {
             Conn::Unreachable { .. } | Conn::TimedOut { .. } => {
                 told.hint("`credlet config resolve` shows which file and line the address comes from")
+            }
+            Conn::ExecProxy { .. } => {
+                told.hint("CLIENT_EXEC_PROXY=false runs the plugin without offering it to start a proxy")
             }
             Conn::Certificate { .. } => told.hint(
                 "check `certificate-authority-data` and `tls-server-name` of the cluster; \

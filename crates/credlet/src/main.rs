@@ -29,11 +29,13 @@ fn main() -> ExitCode {
         return code;
     }
     // Says what is wrong with the words, or shows help, and ends the process.
-    let Args { global, command } = Args::parse_from(words);
+    let Args { global, command } = Args::parse_from(&words);
     log::install(global.verbosity);
     let outcome = match command {
         Command::Plugin(args) => return commands::plugin::run(&args),
         Command::Cache(args) => return commands::cache::run(args, &global),
+        Command::Proxy(args) => return commands::proxy::run(args, &global, &words),
+        Command::Run(args) => return commands::run::run(args, &global),
         Command::DemoPlugin => return commands::demo::plugin(),
         command => command.run(&global),
     };

@@ -9,6 +9,7 @@ use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::{Kubeconfig, LoadingRules, Overrides, Resolved};
 use credlet_client::{Authenticators, ClientOptions};
 use credlet_core::{ExecOptions, PluginPolicy, SystemEnv, World, plugin_policy};
+use credlet_proxy::client::ExecProxies;
 
 use crate::args::Global;
 use crate::error::CliError;
@@ -75,6 +76,7 @@ impl Global {
     pub(crate) fn client_options_in(&self, world: World) -> Result<ClientOptions, CliError> {
         let mut options = ClientOptions::new(Crypto::aws_lc_rs());
         options.exec = ExecOptions { policy: self.policy()?, ..ExecOptions::default() };
+        options.exec_proxy = ExecProxies::from_env(&*world.env).map(|proxies| proxies as _);
         options.authenticators = Arc::new(Authenticators::new(world));
         Ok(options)
     }

@@ -208,6 +208,12 @@ pub(super) struct Document {
     status: Option<Status>,
 }
 
+impl Document {
+    pub(super) fn names_proxy(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.proxy_config.is_some())
+    }
+}
+
 impl Object for Document {
     fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
         match name {

@@ -5,6 +5,7 @@
 mod config;
 mod decode;
 mod encode;
+mod framing;
 mod info;
 mod rewrite;
 mod version;
@@ -17,6 +18,7 @@ use serde_json::value::RawValue;
 
 pub use self::config::{ConfigError, ExecConfig, ExecEnvVar, InteractiveMode};
 pub use self::decode::{AnswerError, failure_message};
+pub use self::framing::proxy_answer;
 pub use self::info::{Connection, ExecInfo, InfoError};
 pub use self::rewrite::rewrite;
 pub use self::version::{ApiVersion, UnknownVersion};

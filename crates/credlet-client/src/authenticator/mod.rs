@@ -78,6 +78,15 @@ impl Authenticator {
         self.inner.flight.replace(refused, response).await
     }
 
+    /// Another credential in place of that of the generation `gone`, which leads to a proxy that is not there any more;
+    /// once for all who hold it, and not too often: see [`Flight::bring_back`].
+    ///
+    /// # Errors
+    /// Says who must act.
+    pub async fn bring_back(&self, gone: u64) -> Result<Arc<Entry<Issued>>, Arc<AuthError>> {
+        self.inner.flight.bring_back(gone).await
+    }
+
     /// From now on this program needs standard input for itself, for this reason: no plugin may have it any more.
     pub fn reserve_stdin(&self, reason: &str) {
         self.inner.flight.source().reserve_stdin(reason);

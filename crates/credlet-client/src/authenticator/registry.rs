@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use credlet_api::exec::{Cluster, ExecConfig};
-use credlet_core::{ExecOptions, ExecPlugin, Patience, World};
+use credlet_core::{ExecOptions, ExecPlugin, LockFile, Patience, World};
 
 use super::issuer::{AuthError, Issuer, Origin};
 use super::oidc::Provider;
@@ -68,6 +68,7 @@ impl Authenticators {
             inherit: settings.options.inherit.clone(),
             limits: (settings.options.limits, settings.options.limits_with_person),
             patience: settings.patience,
+            lock_file: settings.options.lock_file.as_ref().map(SameLockFile::of),
         };
         let world = self.world.clone();
         let found = self.find_or(Key::Exec(Box::new(key.clone())), settings.patience, || {
@@ -155,6 +156,23 @@ struct ExecKey {
     inherit: credlet_core::Inherit,
     limits: (credlet_core::Limits, credlet_core::Limits),
     patience: Patience,
+    lock_file: Option<SameLockFile>,
+}
+
+/// By which a lock file is known, without keeping it.
+#[derive(Clone)]
+struct SameLockFile(Weak<dyn LockFile>);
+
+impl SameLockFile {
+    fn of(file: &Arc<dyn LockFile>) -> Self {
+        Self(Arc::downgrade(file))
+    }
+}
+
+impl PartialEq for SameLockFile {
+    fn eq(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl fmt::Debug for Key {

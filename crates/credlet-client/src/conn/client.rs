@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -14,8 +15,8 @@ use super::gate::Gate;
 use super::link::Usual;
 use super::pool::Pool;
 use super::retry::Call;
-use super::route::{Direct, Route};
-use super::tls::Tls;
+use super::route::{Direct, Hop, Route};
+use super::tls::{Session, Tls};
 use super::tunnel::Tunnel;
 use super::{Error, Identity, ProxyScheme, Settings};
 
@@ -35,6 +36,7 @@ struct Shared {
     tls: Option<(Tls, ServerName<'static>)>,
     /// What is known of the server is known to all generations.
     usual: Arc<Usual>,
+    made: Arc<AtomicU64>,
     current: ArcSwap<Generation>,
     /// One writer at a time.
     turn: Mutex<()>,
@@ -50,12 +52,29 @@ pub struct Credential {
     pub authorization: Option<HeaderValue>,
     /// The client certificate.
     pub identity: Option<Identity>,
+    /// Its own way, in place of that of the settings.
+    pub route: Option<Arc<dyn Route>>,
 }
 
 impl Credential {
     /// The first has the number 1.
     pub fn new(serial: u64, authorization: Option<HeaderValue>, identity: Option<Identity>) -> Self {
-        Self { serial, authorization, identity }
+        Self { serial, authorization, identity, route: None }
+    }
+
+    /// The same, but requests take this way.
+    #[must_use]
+    pub fn through(self, route: Arc<dyn Route>) -> Self {
+        Self { route: Some(route), ..self }
+    }
+
+    /// Whether connections that were made for the other one are good for this one.
+    fn shares_connections(&self, other: &Self) -> bool {
+        let same_route = match (&self.route, &other.route) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        same_route && self.identity == other.identity
     }
 }
 
@@ -99,11 +118,12 @@ impl Client {
         } else {
             None
         };
-        let usual = Arc::default();
-        let pool = pool(&settings, &route, tls.as_ref(), None, &usual)?;
-        let first = Generation { credential: Credential::default(), pool };
+        let (usual, made) = (Arc::default(), Arc::default());
+        let session = tls.as_ref().map(|(tls, name)| Ok((tls.session(None)?, name.clone()))).transpose()?;
+        let first =
+            Generation { credential: Credential::default(), pool: pool(&settings, &route, session, &usual, &made) };
         let current = ArcSwap::from_pointee(first);
-        Ok(Self { shared: Arc::new(Shared { settings, route, tls, usual, current, turn: Mutex::new(()) }) })
+        Ok(Self { shared: Arc::new(Shared { settings, route, tls, usual, made, current, turn: Mutex::new(()) }) })
     }
 
     /// From now on requests go out with this credential. One with a lower number than the current is ignored, so that
@@ -126,15 +146,14 @@ impl Client {
             return Ok(());
         }
         let serial = credential.serial;
-        if credential.identity == current.credential.identity {
+        if credential.shares_connections(&current.credential) {
             shared.current.store(Arc::new(Generation { credential, pool: current.pool.clone() }));
             tracing::debug!(serial, host = %shared.settings.server, "the credential is replaced, the connections stay");
             return Ok(());
         }
-        let identity = credential.identity.clone();
-        let pool = pool(&shared.settings, &shared.route, shared.tls.as_ref(), identity, &shared.usual)?;
+        let pool = shared.pool(&credential)?;
         shared.current.store(Arc::new(Generation { credential, pool }));
-        tracing::debug!(serial, host = %shared.settings.server, "the client certificate is replaced, and the connections with it");
+        tracing::debug!(serial, host = %shared.settings.server, "the client certificate or the route is replaced, and the connections with it");
         self.shared.settle(&current.pool);
         Ok(())
     }
@@ -142,6 +161,11 @@ impl Client {
     /// The number of the credential that is sent now.
     pub fn serial(&self) -> u64 {
         self.shared.current.load().credential.serial
+    }
+
+    /// How many connections were made so far, each with a TLS handshake of its own.
+    pub fn connections(&self) -> u64 {
+        self.shared.made.load(Relaxed)
     }
 
     /// Sends a request and waits for the head of the answer. Its path is taken as it is; a URL for another server is
@@ -166,13 +190,45 @@ impl Client {
                     response.extensions_mut().insert(SentWith(current.credential.serial));
                     return Ok(response);
                 }
-                Err(failed) => call.again(failed)?,
+                Err(failed) => {
+                    let route = current.credential.route.as_ref().filter(|route| route.is_renewable());
+                    match (route, call.wants_another_route(&failed)) {
+                        (Some(route), true) => {
+                            let gone = call.take_back(failed);
+                            self.publish(route.renew(current.credential.serial, gone).await?)?;
+                        }
+                        _ => call.again(failed)?,
+                    }
+                }
             }
         }
     }
 }
 
 impl Shared {
+    /// Connections for this credential.
+    fn pool(&self, credential: &Credential) -> Result<Arc<Pool>, Error> {
+        let route = credential.route.as_ref().unwrap_or(&self.route);
+        let identity = credential.identity.clone();
+        let session = match (credential.route.as_ref().map(|route| route.hop()), &self.tls) {
+            (Some(Some(hop)), _) => Some(self.hop(hop, identity)?),
+            (Some(None), _) if route.is_private() => None,
+            (_, Some((tls, name))) => Some((tls.session(identity)?, name.clone())),
+            (_, None) => None,
+        };
+        // Somebody on the way takes as many requests at once as they like.
+        let usual = if credential.route.is_some() { &Arc::default() } else { &self.usual };
+        Ok(pool(&self.settings, route, session, usual, &self.made))
+    }
+
+    fn hop(&self, hop: Hop, identity: Option<Identity>) -> Result<(Session, ServerName<'static>), Error> {
+        let name = ServerName::try_from(hop.name)
+            .map_err(|_| Error::ExecProxy { reason: "its address has a host that no certificate can be for".into() })?;
+        let tls = Tls::for_hop(self.settings.crypto.clone(), hop.roots, self.settings.clock.clone())
+            .map_err(|error| Error::ExecProxy { reason: error.to_string() })?;
+        Ok((tls.session(identity)?, name))
+    }
+
     /// Lets an old pool run dry.
     fn settle(&self, pool: &Pool) {
         pool.retire();
@@ -189,14 +245,10 @@ impl Shared {
 fn pool(
     settings: &Settings,
     route: &Arc<dyn Route>,
-    tls: Option<&(Tls, ServerName<'static>)>,
-    identity: Option<Identity>,
+    tls: Option<(Session, ServerName<'static>)>,
     usual: &Arc<Usual>,
-) -> Result<Arc<Pool>, Error> {
-    let tls = match tls {
-        Some((tls, name)) => Some((tls.session(identity)?, name.clone())),
-        None => None,
-    };
+    made: &Arc<AtomicU64>,
+) -> Arc<Pool> {
     let dialler = Dialler {
         server: settings.server.clone(),
         route: route.clone(),
@@ -204,8 +256,9 @@ fn pool(
         limits: settings.limits.clone(),
         clock: settings.clock.clone(),
         gate: Gate::default(),
+        made: made.clone(),
     };
-    Ok(Pool::new(dialler, settings.tuning.clone(), usual.clone()))
+    Pool::new(dialler, settings.tuning.clone(), usual.clone())
 }
 
 impl fmt::Debug for Client {

@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use credlet_core::Clock;
@@ -23,6 +24,8 @@ pub(super) struct Dialler {
     pub(super) limits: Limits,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) gate: Gate,
+    /// How many connections were made, by this generation and those before.
+    pub(super) made: Arc<AtomicU64>,
 }
 
 /// What to offer the server.
@@ -55,14 +58,17 @@ impl Dialler {
             result = whole => result,
         };
         match &result {
-            Ok((_, spoken)) => tracing::debug!(%host, ?spoken, "connected"),
+            Ok((_, spoken)) => {
+                self.made.fetch_add(1, Relaxed);
+                tracing::debug!(%host, ?spoken, "connected");
+            }
             Err(error) => tracing::debug!(%host, %error, "not connected"),
         }
         result
     }
 
     async fn stages(&self, offer: Offer) -> Result<(Io, Spoken), Error> {
-        let (host, limits, target) = (self.server.name(), &self.limits, self.server.target());
+        let (limits, target) = (&self.limits, self.server.target());
         let wire = match self.within(limits.connect, self.route.connect(&target)).await {
             Some(wire) => wire?,
             None => return Err(self.late(Step::Connect, limits.connect)),
@@ -75,6 +81,7 @@ impl Dialler {
             Offer::Http1 => &session.http1,
         };
         let handshake = TlsConnector::from(config.clone()).connect(name.clone(), wire);
+        let host = &self.peer();
         let stream = match self.within(limits.tls, handshake).await {
             Some(result) => result.map_err(|error| words::handshake(host, &error))?,
             None => return Err(Error::TimedOut { host: host.clone(), step: Step::Tls, after: limits.tls }),
@@ -88,7 +95,18 @@ impl Dialler {
 
     /// About a connection that is made now.
     fn line(&self) -> Line {
-        Line::new(self.server.name().clone(), self.gate.clone())
+        let line = Line::new(self.peer(), self.gate.clone());
+        if self.route.is_renewable() {
+            // Whoever is there may go at any moment, on a new connection too, and another comes in their place.
+            line.prove();
+        }
+        line
+    }
+
+    /// Whom TLS and HTTP are spoken with.
+    fn peer(&self) -> Arc<str> {
+        let between = self.route.via().filter(|_| self.route.is_renewable());
+        between.map_or_else(|| self.server.name().clone(), Arc::from)
     }
 
     /// `None`: the limit is over.

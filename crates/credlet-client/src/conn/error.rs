@@ -68,6 +68,30 @@ pub enum Error {
         #[source]
         source: Cause,
     },
+    /// Nobody listens where a plugin said that its proxy does.
+    #[error("nobody listens at {host}")]
+    Gone {
+        /// The socket.
+        host: Arc<str>,
+        /// What the system said, or what became of the plugin.
+        #[source]
+        source: Cause,
+    },
+    /// A plugin's proxy cannot be used, or must not be.
+    #[error("the plugin's proxy cannot be used: {reason}")]
+    ExecProxy {
+        /// Why not.
+        reason: String,
+    },
+    /// A plugin's proxy was gone, and the plugin could not start another.
+    #[error("the plugin's proxy at {host} is gone, and there is no other")]
+    NotRenewed {
+        /// The socket.
+        host: Arc<str>,
+        /// What became of the plugin.
+        #[source]
+        source: Cause,
+    },
     /// Nothing came back in time while connecting.
     #[error("{host} did not answer within {} seconds ({step})", after.as_secs_f32())]
     TimedOut {
@@ -142,6 +166,11 @@ impl Error {
     /// Whether the connection was closed by us and for good reason: see [`Error::Rotated`].
     pub fn is_rotated(&self) -> bool {
         matches!(self, Self::Rotated { .. })
+    }
+
+    /// Whether somebody else at the far end of the route could help.
+    pub(super) fn asks_for_another_route(&self) -> bool {
+        matches!(self, Self::Gone { .. } | Self::Handshake { .. } | Self::Certificate { .. })
     }
 }
 

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use credlet_core::Clock;
 use http::header::{HOST, PROXY_AUTHORIZATION};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
@@ -75,7 +76,7 @@ impl Http1 {
                 }
                 let error = error.into_error();
                 // An upgrade may have started something by the time it breaks.
-                let failure = if upgrade { Failure::Final } else { Failure::of(&error, used) };
+                let failure = if upgrade { Failure::Final } else { Failure::of(&error, line.is_proven()) };
                 Err(Failed { error: line.explain(error), failure, request: None })
             }
         }
@@ -193,7 +194,7 @@ impl Idle {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             list.watched = true;
-            runtime.spawn(close_in_time(Arc::downgrade(&self), self.dialler.clone(), self.limit));
+            runtime.spawn(close_in_time(Arc::downgrade(&self), self.dialler.clock.clone(), self.limit));
         }
     }
 
@@ -217,10 +218,11 @@ impl Idle {
     }
 }
 
-async fn close_in_time(idle: Weak<Idle>, dialler: Arc<Dialler>, limit: Duration) {
+/// It has the clock and not the dialler, whose route may keep a whole process alive.
+async fn close_in_time(idle: Weak<Idle>, clock: Arc<dyn Clock>, limit: Duration) {
     let mut next = Some(limit);
     while let Some(pause) = next {
-        dialler.clock.sleep(pause).await;
+        clock.sleep(pause).await;
         next = idle.upgrade().and_then(|idle| idle.close_old());
     }
 }

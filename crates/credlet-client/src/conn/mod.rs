@@ -53,7 +53,7 @@ pub use client::{Client, Credential, SentWith};
 pub use error::{Cause, Error, Step};
 pub use identity::Identity;
 pub use proxy::{Proxy, ProxyScheme};
-pub use route::{Connecting, Direct, Duplex, Forwarding, Route, Wire};
+pub use route::{Connecting, Direct, Duplex, Forwarding, Hop, Renewing, Route, Wire};
 pub use server::{Server, Target};
 pub use settings::{Limits, Ping, Settings, Tuning};
 pub use tls::{Crypto, Roots};

@@ -6,6 +6,7 @@ use std::io;
 use h2::Reason;
 use http::header::{AUTHORIZATION, UPGRADE};
 use http::{HeaderValue, Method, Request};
+use http_body::Body as _;
 
 use super::Error;
 use super::body::Payload;
@@ -37,7 +38,7 @@ impl Failed {
     pub(super) fn undialled(error: Error, request: Request<Payload>) -> Self {
         match error {
             Error::Stopped { .. } | Error::Rotated { .. } => Self::unsent(error, request),
-            _ => Self { error, failure: Failure::Final, request: None },
+            _ => Self { error, failure: Failure::Final, request: Some(request) },
         }
     }
 
@@ -99,6 +100,8 @@ pub(super) struct Call {
     pub(super) upgrade: bool,
     unsent: u8,
     replays: u8,
+    /// It was sent by another route already.
+    rerouted: bool,
 }
 
 impl Call {
@@ -109,6 +112,7 @@ impl Call {
             request: Some(request),
             unsent: UNSENT,
             replays,
+            rerouted: false,
         }
     }
 
@@ -125,6 +129,22 @@ impl Call {
             self.request = copy(&request);
         }
         Some(request)
+    }
+
+    /// Whether to try again by another route, which is worth it once: nobody is at the end of this one, or not who
+    /// should be. Whoever may have had the request all the same must not get it twice.
+    pub(super) fn wants_another_route(&self, failed: &Failed) -> bool {
+        let unsent = failed.request.is_some();
+        !self.rerouted && failed.error.asks_for_another_route() && (unsent || self.is_harmless())
+    }
+
+    /// Keeps the request for the other route, and gives the error.
+    pub(super) fn take_back(&mut self, failed: Failed) -> Error {
+        self.rerouted = true;
+        if failed.request.is_some() {
+            self.request = failed.request;
+        }
+        failed.error
     }
 
     /// Whether to try again.
@@ -152,8 +172,10 @@ impl Call {
 
     /// Whether it may reach the server twice.
     fn is_harmless(&self) -> bool {
-        let method = self.request.as_ref().map(Request::method);
-        !self.upgrade && matches!(method, Some(&Method::GET | &Method::HEAD))
+        self.request.as_ref().is_some_and(|request| {
+            let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+            safe && !self.upgrade && request.body().is_end_stream()
+        })
     }
 }
 

@@ -13,13 +13,16 @@ use tokio::net::TcpStream;
 use tower_service::Service as _;
 
 use super::error::{Cause, chain};
-use super::{Error, Step, Target};
+use super::{Credential, Error, Roots, Step, Target};
 
 /// A stream of bytes both ways, before TLS.
 pub type Wire = Box<dyn Duplex>;
 
 /// A future that a [`Route`] returns.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Wire, Error>> + Send + 'a>>;
+
+/// The future of [`Route::renew`].
+pub type Renewing<'a> = Pin<Box<dyn Future<Output = Result<Credential, Error>> + Send + 'a>>;
 
 /// What [`Wire`] holds: anything that can be read and written.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -32,7 +35,8 @@ pub trait Route: fmt::Debug + Send + Sync {
     /// Makes one connection. It is dropped when the dial limit is over.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::ProxyRefused`], or whatever tells best who must act.
+    /// [`Error::Unreachable`], [`Error::ProxyRefused`], or whatever tells best who must act. [`Error::Gone`] asks for
+    /// [`renew`](Self::renew).
     fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a>;
 
     /// Whom to name when nothing answers. `None`: the server itself.
@@ -46,10 +50,40 @@ pub trait Route: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Set when TLS is spoken with somebody at the far end who is not the server.
+    fn hop(&self) -> Option<Hop> {
+        None
+    }
+
+    /// Whether [`renew`](Self::renew) can do anything about a far end that is gone.
+    fn is_renewable(&self) -> bool {
+        false
+    }
+
+    /// Somebody else at the far end, or elsewhere, in place of one that is gone or that we could not speak TLS with:
+    /// a credential with the new route in it. `serial` is that of the one with this route, so that one new one serves
+    /// all who ask.
+    ///
+    /// # Errors
+    /// That there is none.
+    fn renew<'a>(&'a self, serial: u64, gone: Error) -> Renewing<'a> {
+        let _ = serial;
+        Box::pin(async { Err(gone) })
+    }
+
     /// Set when requests are handed to a proxy one by one, in its own form, and not through a tunnel.
     fn forwarding(&self) -> Option<Forwarding> {
         None
     }
+}
+
+/// TLS with somebody on the way. It is version 1.3, and the client certificate is for them.
+#[derive(Clone, Debug)]
+pub struct Hop {
+    /// Whom to believe.
+    pub roots: Roots,
+    /// The name to expect in their certificate.
+    pub name: String,
 }
 
 /// Requests are written for a proxy that passes each on: with the whole URL, and with the proxy's own credential.

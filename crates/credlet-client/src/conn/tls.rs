@@ -8,7 +8,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 
 use super::identity::Resolver;
 use super::verifier::{Anyone, Either, PinnedLeaf};
@@ -56,12 +57,28 @@ pub(super) struct Tls {
     roots: Roots,
     verifier: Arc<dyn ServerCertVerifier>,
     time: Arc<Time>,
+    versions: &'static [&'static SupportedProtocolVersion],
 }
 
 impl Tls {
     pub(super) fn new(crypto: Crypto, roots: Roots, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        Self::of_versions(DEFAULT_VERSIONS, crypto, roots, clock)
+    }
+
+    /// For somebody on the way who is of our own time: nothing older than version 1.3.
+    pub(super) fn for_hop(crypto: Crypto, roots: Roots, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        static NEWEST: &[&SupportedProtocolVersion] = &[&TLS13];
+        Self::of_versions(NEWEST, crypto, roots, clock)
+    }
+
+    fn of_versions(
+        versions: &'static [&'static SupportedProtocolVersion],
+        crypto: Crypto,
+        roots: Roots,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         let verifier = verifier(&crypto, &roots)?;
-        let tls = Self { crypto, roots, verifier, time: Arc::new(Time(clock)) };
+        let tls = Self { crypto, roots, verifier, time: Arc::new(Time(clock)), versions };
         // Now rather than with the first certificate: can the provider do TLS at all?
         tls.config(tls.verifier.clone(), None)?;
         Ok(tls)
@@ -92,7 +109,7 @@ impl Tls {
 
     fn config(&self, verifier: Arc<dyn ServerCertVerifier>, identity: Option<Identity>) -> Result<ClientConfig, Error> {
         let builder = ClientConfig::builder_with_details(self.crypto.0.clone(), self.time.clone())
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(self.versions)
             .map_err(|error| unusable("go with a crypto provider that knows no TLS", error))?;
         let mut config = builder
             .dangerous()

@@ -195,6 +195,13 @@ pub struct Exec {
     pub cluster: Cluster,
 }
 
+impl Exec {
+    /// A program that no kubeconfig names, for this cluster.
+    pub fn new(config: ExecConfig, cluster: Cluster) -> Self {
+        Self { config, cluster }
+    }
+}
+
 /// An old form of login.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -41,7 +41,8 @@ pub struct Metrics {
     /// When the certificate of each holder ends.
     certificates: Mutex<BTreeMap<u64, Timestamp>>,
     rotation_age: Histogram,
-    calls: Mutex<BTreeMap<(i32, CallStatus), u64>>,
+    calls: Calls,
+    calls_for_proxies: Calls,
     policy_allowed: AtomicU64,
     policy_denied: AtomicU64,
     run_duration: Histogram,
@@ -59,7 +60,8 @@ impl Metrics {
             clock,
             certificates: Mutex::default(),
             rotation_age: Histogram::new(&ROTATION_AGE_BUCKETS),
-            calls: Mutex::default(),
+            calls: Calls::default(),
+            calls_for_proxies: Calls::default(),
             policy_allowed: AtomicU64::new(0),
             policy_denied: AtomicU64::new(0),
             run_duration: Histogram::new(&RUN_DURATION_BUCKETS),
@@ -98,7 +100,14 @@ impl Metrics {
             "Histogram of the number of seconds an exec plugin ran, however it ended.",
             &self.run_duration.snapshot(),
         )?;
-        self.write_calls(&mut text)?;
+        write_calls(
+            &mut text,
+            "rest_client_exec_plugin_call_total",
+            "[ALPHA] Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, \
+             plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code. The \
+             exit code will be set to 0 if and only if the plugin call was successful.",
+            &self.calls,
+        )?;
         text.histogram(
             "rest_client_exec_plugin_certificate_rotation_age",
             "[ALPHA] Histogram of the number of seconds the last auth exec plugin client certificate lived before \
@@ -113,25 +122,15 @@ impl Metrics {
              plugins are unused or manage no TLS certificates, the value will be +INF.",
             &[],
             self.shortest_ttl(),
-        )
-    }
-
-    fn write_calls(&self, text: &mut Text<impl fmt::Write>) -> fmt::Result {
-        const NAME: &str = "rest_client_exec_plugin_call_total";
-        let calls = lock(&self.calls).clone();
-        if calls.is_empty() {
-            return Ok(());
-        }
-        text.counters(
-            NAME,
-            "[ALPHA] Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, \
-             plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code. The \
-             exit code will be set to 0 if and only if the plugin call was successful.",
         )?;
-        for ((code, status), count) in calls {
-            text.count(NAME, &[("code", &code.to_string()), ("call_status", status.as_str())], count)?;
-        }
-        Ok(())
+        write_calls(
+            &mut text,
+            "rest_client_exec_plugin_with_proxy_call_total",
+            "[ALPHA] Number of calls to an exec plugin that runs a client exec proxy, partitioned by the type of \
+             event encountered (no_error, plugin_execution_error, plugin_not_found_error, client_internal_error) and \
+             an optional exit code. The exit code will be set to 0 if and only if the plugin call was successful.",
+            &self.calls_for_proxies,
+        )
     }
 
     /// Kubernetes declares this one with two labels and gives it one value, so that it was never exported (weakness W15
@@ -165,11 +164,12 @@ impl Observer for Metrics {
             Event::PolicyChecked { allowed: true } => add_one(&self.policy_allowed),
             Event::PolicyChecked { allowed: false } => add_one(&self.policy_denied),
             Event::Called { status, code, took } => {
-                *lock(&self.calls).entry((code, status)).or_default() += 1;
+                count(&self.calls, code, status);
                 if has_run(status) {
                     self.run_duration.observe(SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX));
                 }
             }
+            Event::CalledForProxy { status, code } => count(&self.calls_for_proxies, code, status),
             Event::BackedOff => add_one(&self.back_offs),
             Event::Hit => add_one(&self.hits),
             Event::CertificateHeld { holder, not_after, replaced_age } => {
@@ -185,6 +185,25 @@ impl Observer for Metrics {
             _ => {}
         }
     }
+}
+
+/// How often, by exit code and outcome.
+type Calls = Mutex<BTreeMap<(i32, CallStatus), u64>>;
+
+fn count(calls: &Calls, code: i32, status: CallStatus) {
+    *lock(calls).entry((code, status)).or_default() += 1;
+}
+
+fn write_calls(text: &mut Text<impl fmt::Write>, name: &str, help: &str, calls: &Calls) -> fmt::Result {
+    let calls = lock(calls).clone();
+    if calls.is_empty() {
+        return Ok(());
+    }
+    text.counters(name, help)?;
+    for ((code, status), count) in calls {
+        text.count(name, &[("code", &code.to_string()), ("call_status", status.as_str())], count)?;
+    }
+    Ok(())
 }
 
 /// Kubernetes' buckets, in seconds: up to an hour is too often, from 3 months on too seldom.

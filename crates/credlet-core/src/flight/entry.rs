@@ -101,7 +101,7 @@ impl<V> Entry<V> {
         &self.value
     }
 
-    /// Changes whenever the value does, and only then.
+    /// Changes whenever the value does, and when it was brought back after it had gone; only then.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -139,6 +139,11 @@ impl<V> Entry<V> {
         self.replaces_refused
             && !self.accepted.load(Ordering::Relaxed)
             && now.monotonic < self.fetched.saturating_add(within)
+    }
+
+    /// How long ago it was fetched.
+    pub(super) fn age(&self, now: Now) -> Duration {
+        now.monotonic.saturating_sub(self.fetched)
     }
 
     /// The clocks are read only for a value that has an end.

@@ -70,6 +70,8 @@ pub enum Why {
     Ahead,
     /// The server refused the value, with this answer.
     Refused(Response),
+    /// What the value leads to is not there any more.
+    Gone,
 }
 
 impl Why {
@@ -152,6 +154,19 @@ impl<S: Source> Flight<S> {
         Ok(Some(entry).filter(|entry| entry.generation() != refused.generation()))
     }
 
+    /// The value after `gone`, which may be worth the same: what it leads to is not there any more, and a run brings it
+    /// back. Of all who say so of the same generation one causes a run, and all get its result.
+    ///
+    /// The first time that run begins at once. If what it brought is gone again soon, the next one comes after a pause,
+    /// and each further one after a longer one ([`Patience::back_off_first`], [`Patience::return_at_most`]); callers wait
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// That of the run, or of the last one while its back-off lasts.
+    pub async fn bring_back(&self, gone: u64) -> Result<Arc<Entry<S::Value>>, Arc<S::Error>> {
+        self.handle.shared.want_back(gone).result().await
+    }
+
     /// Forgets the value, the last failure and all patience. A run under way goes on.
     pub fn forget(&self) {
         let shared = &*self.handle.shared;
@@ -214,6 +229,8 @@ struct State<S: Source> {
     failed: Option<Failed<S>>,
     /// How many runs have failed since the last success.
     failures: u32,
+    /// How many runs in a row brought something back that was gone soon after.
+    returns: u32,
     /// Before this, nobody asks for a value while there is one.
     leave_alone_until: Duration,
     generations: u64,
@@ -236,6 +253,7 @@ impl<S: Source> State<S> {
             running: None,
             failed: None,
             failures: 0,
+            returns: 0,
             leave_alone_until: Duration::ZERO,
             generations: 0,
             keeper: None,
@@ -289,6 +307,25 @@ impl<S: Source> Shared<S> {
         self.join_or_start(&mut state, now, Why::Refused(response))
     }
 
+    fn want_back(self: &Arc<Self>, gone: u64) -> Step<S> {
+        let mut state = self.lock();
+        let now = self.now();
+        let Some(entry) = self.current.load_full() else { return self.join_or_start(&mut state, now, Why::Gone) };
+        if entry.generation() != gone {
+            return Step::Done(Ok(entry));
+        }
+        if state.running.is_some() || state.backing_off(now).is_some() {
+            return self.join_or_start(&mut state, now, Why::Gone);
+        }
+        if entry.age(now) >= self.patience.healthy {
+            state.returns = 0;
+        }
+        // After a run that failed, its back-off was the pause.
+        let pause = if state.failures > 0 { Duration::ZERO } else { self.patience.before_return(state.returns) };
+        state.returns = state.returns.saturating_add(1);
+        Step::Wait(self.start_after(pause, &mut state, Why::Gone))
+    }
+
     /// Starts a run for nobody in particular, unless that is unwelcome.
     fn run_ahead(self: &Arc<Self>, state: &mut State<S>, now: Now) {
         let unwelcome = state.running.is_some()
@@ -314,9 +351,16 @@ impl<S: Source> Shared<S> {
     }
 
     fn start(self: &Arc<Self>, state: &mut State<S>, why: Why) -> Arc<SetOnce<Outcome<S>>> {
+        self.start_after(Duration::ZERO, state, why)
+    }
+
+    fn start_after(self: &Arc<Self>, pause: Duration, state: &mut State<S>, why: Why) -> Arc<SetOnce<Outcome<S>>> {
         let outcome = Arc::new(SetOnce::new());
         let landing = Landing { shared: Arc::clone(self), outcome: Arc::clone(&outcome), landed: false };
         let task = tokio::spawn(async move {
+            if !pause.is_zero() {
+                landing.shared.clock.sleep(pause).await;
+            }
             let began = landing.shared.clock.monotonic();
             let result = landing.shared.source.fetch(&why).await;
             landing.land(result, &why, began);
@@ -335,7 +379,8 @@ impl<S: Source> Shared<S> {
     ) -> Outcome<S> {
         let now = self.now();
         let before = self.current.load_full();
-        let same = before.as_ref().filter(|before| *before.value() == fetched.value);
+        // What came back leads to something new, even if it looks the same.
+        let same = before.as_ref().filter(|before| *before.value() == fetched.value && *why != Why::Gone);
         let generation = same.map_or(state.generations + 1, |same| same.generation());
         let refused_before = matches!(why, Why::Refused(_));
         let entry = Entry::new(fetched, generation, now, took, refused_before, &self.patience);

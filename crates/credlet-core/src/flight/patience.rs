@@ -14,6 +14,10 @@ pub struct Patience {
     pub back_off_first: Duration,
     /// The longest pause: 60 s.
     pub back_off_at_most: Duration,
+    /// The longest pause before something is brought back that goes again and again: 30 s.
+    pub return_at_most: Duration,
+    /// What has lasted this long before it went counts as healthy, and is brought back at once: 60 s.
+    pub healthy: Duration,
     /// Pauses are shortened by chance by up to this part, so that many programs do not come back in step: 0.2.
     pub jitter: f64,
     /// How long a source is left alone that gave something useless (expired, or what was just refused): 10 s.
@@ -28,6 +32,8 @@ impl Default for Patience {
             ahead_at_most: Duration::from_secs(60),
             back_off_first: Duration::from_secs(1),
             back_off_at_most: Duration::from_secs(60),
+            return_at_most: Duration::from_secs(30),
+            healthy: Duration::from_secs(60),
             jitter: 0.2,
             minimum_interval: Duration::from_secs(10),
         }
@@ -39,6 +45,14 @@ impl Patience {
     pub(super) fn back_off(&self, failures: u32) -> Duration {
         let doubled = self.back_off_first.saturating_mul(2_u32.saturating_pow(failures));
         doubled.min(self.back_off_at_most).mul_f64(1.0 - self.jitter.clamp(0.0, 1.0) * fastrand::f64())
+    }
+
+    /// The pause before something is brought back that was brought back `returns` times in vain.
+    pub(super) fn before_return(&self, returns: u32) -> Duration {
+        match returns.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(before) => Self { back_off_at_most: self.return_at_most, ..*self }.back_off(before),
+        }
     }
 
     /// How long before the end of a lifetime to renew, when the last run took `took`.

@@ -1,4 +1,4 @@
-//! Reading what a program writes, until it has ended or one of its limits has.
+//! Reading what a program writes, until it has ended or answered, or one of its limits has.
 
 use std::io;
 use std::pin::pin;
@@ -9,9 +9,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin};
 use zeroize::Zeroizing;
 
+use super::process::Streams;
 use super::system::StderrSink;
 use super::tail::Tail;
-use super::{Limits, RunError};
+use super::{AnswerEnd, Limits, RunError};
 
 /// How much of standard error is kept for the error message.
 const TAIL: usize = 4 << 10;
@@ -20,19 +21,30 @@ const TAIL: usize = 4 << 10;
 /// is all in the pipe by then; a process it left behind may hold the pipe open for ever.
 const LINGER: Duration = Duration::from_millis(200);
 
+/// How long a program that has answered may take to end, to be known as one that is done: what it prints before it
+/// fails is no answer.
+const FAREWELL: Duration = Duration::from_millis(100);
+
 /// What a program wrote, and how it ended.
 pub(super) struct Collected {
-    pub(super) status: ExitStatus,
+    pub(super) status: Outcome,
     pub(super) stdout: Zeroizing<Vec<u8>>,
     pub(super) stderr: Zeroizing<Vec<u8>>,
 }
 
-/// Reads both streams of `child`, feeding it `input` meanwhile.
+pub(super) enum Outcome {
+    Ended(ExitStatus),
+    /// It has answered, and goes on.
+    Alive(Streams),
+}
+
+/// Reads both streams of `child`, feeding it `input` meanwhile. With an `answer` to look for, `child` need not end.
 pub(super) async fn collect(
     child: &mut Child,
     input: &[u8],
     limits: Limits,
     sink: &StderrSink,
+    answer: Option<AnswerEnd>,
 ) -> Result<Collected, RunError> {
     let (stdin, mut out, mut err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let mut stdout = Zeroizing::new(Vec::with_capacity(4 << 10));
@@ -44,6 +56,8 @@ pub(super) async fn collect(
     let mut lingered = pin!(tokio::time::sleep(Duration::MAX));
     let mut fed = pin!(feed(stdin, input));
     let mut feeding = true;
+    let mut answered = None;
+    let mut farewell = pin!(tokio::time::sleep(Duration::MAX));
 
     let failed = |error: io::Error| RunError::Read { reason: error.into() };
     while status.is_none() || out.is_some() || err.is_some() {
@@ -51,7 +65,14 @@ pub(super) async fn collect(
             () = &mut time_is_up => return Err(RunError::TimedOut { limit: limits.time, stderr: tail.into_bytes() }),
             () = &mut fed, if feeding => feeding = false,
             read = read_some(&mut out, &mut stdout, limits.stdout), if out.is_some() => match read.map_err(failed)? {
-                Read::Some => {}
+                Read::Some => {
+                    if answered.is_none() && let Some(end) = answer.and_then(|end| end(&stdout)) {
+                        answered = Some(end);
+                        farewell.as_mut().reset(tokio::time::Instant::now() + FAREWELL);
+                    }
+                    // What follows the answer is nothing to us.
+                    stdout.truncate(answered.unwrap_or(usize::MAX));
+                }
                 Read::End => out = None,
                 Read::TooMuch => {
                     return Err(RunError::TooMuchOutput { limit: limits.stdout, stderr: tail.into_bytes() });
@@ -70,11 +91,15 @@ pub(super) async fn collect(
                 lingered.as_mut().reset(tokio::time::Instant::now() + LINGER);
             }
             () = &mut lingered, if status.is_some() => break,
+            () = &mut farewell, if answered.is_some() && status.is_none() => break,
         }
     }
-    match status {
-        Some(status) => Ok(Collected { status, stdout, stderr: tail.into_bytes() }),
-        None => Err(failed(io::ErrorKind::UnexpectedEof.into())),
+    match (status, answered) {
+        (Some(status), _) => Ok(Collected { status: Outcome::Ended(status), stdout, stderr: tail.into_bytes() }),
+        (None, Some(_)) => {
+            Ok(Collected { status: Outcome::Alive(Streams { out, err }), stdout, stderr: tail.into_bytes() })
+        }
+        (None, None) => Err(failed(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 
@@ -107,7 +132,7 @@ fn grow(bytes: &mut Zeroizing<Vec<u8>>) {
     }
 }
 
-async fn read_chunk(stream: &mut Option<impl AsyncRead + Unpin>, chunk: &mut [u8]) -> io::Result<usize> {
+pub(super) async fn read_chunk(stream: &mut Option<impl AsyncRead + Unpin>, chunk: &mut [u8]) -> io::Result<usize> {
     match stream {
         Some(stream) => stream.read(chunk).await,
         None => Ok(0),

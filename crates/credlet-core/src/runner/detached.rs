@@ -1,6 +1,6 @@
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::OsError;
 
@@ -19,4 +19,37 @@ pub fn start_detached<'a>(
     let mut command = Command::new(path);
     command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().map(drop).map_err(OsError::from)
+}
+
+/// The same, for a program that says on standard output how its start went, and then lets go of it.
+///
+/// # Errors
+/// When it cannot be started.
+#[expect(clippy::disallowed_methods, reason = "this module starts programs")]
+pub fn start_reporting<'a>(
+    path: &Path,
+    args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    env: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Starting, OsError> {
+    let mut command = Command::new(path);
+    command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().map(Starting).map_err(OsError::from)
+}
+
+/// A program that is about to say how its start went. Dropping this lets it go on.
+#[derive(Debug)]
+pub struct Starting(Child);
+
+impl Starting {
+    /// What it says, to be read to its end. `None`: taken already.
+    pub fn report(&mut self) -> Option<ChildStdout> {
+        self.0.stdout.take()
+    }
+
+    /// Ends it: it took too long.
+    pub fn give_up(mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

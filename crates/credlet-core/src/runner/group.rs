@@ -6,12 +6,13 @@ pub(super) struct Group {
     leader: Pid,
     /// Whether it is a group of its own. In ours, killing the group would kill us.
     own: bool,
-    armed: bool,
+    /// What they get when this is dropped.
+    last: Option<Signal>,
 }
 
 impl Group {
     pub(super) fn new(leader: Pid, own: bool) -> Self {
-        Self { leader, own, armed: true }
+        Self { leader, own, last: Some(Signal::KILL) }
     }
 
     /// Asks them to end.
@@ -26,7 +27,14 @@ impl Group {
 
     /// Leaves them alone from now on: a program that ended well may have left a helper behind on purpose.
     pub(super) fn release(mut self) {
-        self.armed = false;
+        self.last = None;
+    }
+
+    /// Only asked to end when this is dropped: somebody who serves others has things to put in order.
+    pub(super) fn polite(self) -> Self {
+        let polite = Self { leader: self.leader, own: self.own, last: Some(Signal::TERM) };
+        self.release();
+        polite
     }
 
     /// Sends them a signal.
@@ -38,8 +46,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if self.armed {
-            self.kill();
+        if let Some(signal) = self.last {
+            self.signal(signal);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Starting a foreign program, and not being at its mercy.
 
+mod attached;
 mod collect;
 mod detached;
 mod group;
+mod process;
 mod signals;
 mod system;
 mod tail;
@@ -18,13 +20,61 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-pub use self::detached::start_detached;
+pub use self::attached::{Attached, ask_to_end, leave_interrupts_to_others, start_attached};
+pub use self::detached::{Starting, start_detached, start_reporting};
+pub use self::process::Process;
 pub use self::system::{StderrFn, StderrSink, SystemRunner};
 
 /// Runs programs.
 pub trait Runner: fmt::Debug + Send + Sync {
     /// Runs one to its end, or to its limits. Dropping the future ends the program too.
     fn run(&self, program: Program) -> Pin<Box<dyn Future<Output = Result<Finished, RunError>> + Send + '_>>;
+
+    /// Runs one that may go on after it has answered, until it has done so or ended. What it prints after the answer
+    /// is dropped. Dropping the future ends the program.
+    ///
+    /// A runner that knows only programs that end need not know this.
+    fn start(
+        &self,
+        program: Program,
+        answer: AnswerEnd,
+    ) -> Pin<Box<dyn Future<Output = Result<Started, RunError>> + Send + '_>> {
+        let _ = answer;
+        let run = self.run(program);
+        Box::pin(async { run.await.map(Started::Ended) })
+    }
+}
+
+/// Finds the end of the answer in what a program has printed so far. `None`: it is not there yet.
+pub type AnswerEnd = fn(&[u8]) -> Option<usize>;
+
+/// A program that was started and has answered.
+#[derive(Debug)]
+pub enum Started {
+    /// It has come to its end, with an answer or without.
+    Ended(Finished),
+    /// It has answered and goes on.
+    Alive {
+        /// What it printed, up to the end of the answer.
+        answer: Answer,
+        /// Itself.
+        process: Process,
+    },
+}
+
+/// What a program printed up to the end of its answer, and the last of what it wrote to standard error so far.
+pub struct Answer {
+    /// What it printed.
+    pub stdout: Zeroizing<Vec<u8>>,
+    /// The last of its standard error.
+    pub stderr: Zeroizing<Vec<u8>>,
+}
+
+/// What a plugin prints is secret.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Answer([{} bytes redacted])", self.stdout.len())
+    }
 }
 
 /// A program to be run, with all that it gets to see.

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::io::ErrorKind::NotFound;
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
@@ -10,11 +11,11 @@ use rustix::process::Pid;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 
-use super::collect::collect;
+use super::collect::{Outcome, collect};
 use super::group::Group;
 use super::signals::Signals;
 use super::terminal::{self, Lent};
-use super::{Ended, Finished, Program, RunError, Runner, Stdin};
+use super::{Answer, AnswerEnd, Ended, Finished, Process, Program, RunError, Runner, Started, Stdin};
 
 /// How long a program that is asked to end may take to tidy up.
 const TIDY_UP: Duration = Duration::from_millis(500);
@@ -90,11 +91,25 @@ impl fmt::Debug for StderrSink {
 
 impl Runner for SystemRunner {
     fn run(&self, program: Program) -> Pin<Box<dyn Future<Output = Result<Finished, RunError>> + Send + '_>> {
-        Box::pin(run(program, self))
+        Box::pin(async {
+            match run(program, self, None).await? {
+                Started::Ended(finished) => Ok(finished),
+                // Without an answer to look for, nobody is left alive.
+                Started::Alive { .. } => Err(RunError::Read { reason: std::io::Error::from(NotFound).into() }),
+            }
+        })
+    }
+
+    fn start(
+        &self,
+        program: Program,
+        answer: AnswerEnd,
+    ) -> Pin<Box<dyn Future<Output = Result<Started, RunError>> + Send + '_>> {
+        Box::pin(run(program, self, Some(answer)))
     }
 }
 
-async fn run(program: Program, runner: &SystemRunner) -> Result<Finished, RunError> {
+async fn run(program: Program, runner: &SystemRunner, answer: Option<AnswerEnd>) -> Result<Started, RunError> {
     let with_terminal = matches!(program.stdin, Stdin::Terminal);
     // In the background of a terminal, a group of its own could never come to the foreground: it stays in ours.
     let ours = if with_terminal { terminal::our_foreground_group() } else { None };
@@ -103,7 +118,7 @@ async fn run(program: Program, runner: &SystemRunner) -> Result<Finished, RunErr
     let signals = if runner.forwards_signals { Signals::catch() } else { Signals::default() };
     let mut child = start(&program, own_group)?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    let pid = pid.ok_or(RunError::Read { reason: std::io::Error::from(std::io::ErrorKind::NotFound).into() })?;
+    let pid = pid.ok_or(RunError::Read { reason: std::io::Error::from(NotFound).into() })?;
     let group = Group::new(pid, own_group);
     let mut lent = ours.map(|ours| Lent::to(pid, ours));
 
@@ -112,18 +127,25 @@ async fn run(program: Program, runner: &SystemRunner) -> Result<Finished, RunErr
         Stdin::Null | Stdin::Terminal => &[],
     };
     let collected = tokio::select! {
-        collected = collect(&mut child, input, program.limits, &runner.stderr) => collected,
+        collected = collect(&mut child, input, program.limits, &runner.stderr, answer) => collected,
         never = stop_together(lent.as_ref()) => match never {},
         never = signals.pass_on(&group) => match never {},
     };
     match collected {
         Ok(collected) => {
+            let (stdout, stderr) = (collected.stdout, collected.stderr);
+            let ended = match collected.status {
+                Outcome::Ended(status) => ended(status),
+                Outcome::Alive(streams) => {
+                    let process = Process::attend(child, group, streams, runner.stderr.clone());
+                    return Ok(Started::Alive { answer: Answer { stdout, stderr }, process });
+                }
+            };
             group.release();
-            let ended = ended(collected.status);
             if let (Some(lent), Ended::Exited(_)) = (&mut lent, ended) {
                 lent.keep_settings();
             }
-            Ok(Finished { ended, stdout: collected.stdout, stderr: collected.stderr })
+            Ok(Started::Ended(Finished { ended, stdout, stderr }))
         }
         Err(error) => {
             end(&mut child, group).await;
@@ -154,8 +176,7 @@ fn start(program: &Program, own_group: bool) -> Result<Child, RunError> {
         .envs(program.env.iter().map(|(name, value)| (name, value)))
         .stdin(stdin)
         .stdout(Stdio::piped())
-        .stderr(stderr)
-        .kill_on_drop(true);
+        .stderr(stderr);
     if own_group {
         command.process_group(0);
     }
@@ -184,7 +205,7 @@ fn strings(program: &Program) -> impl Iterator<Item = (String, usize)> + '_ {
 }
 
 /// First politely, so that a program can put the terminal in order; then not. Leaves no zombie.
-async fn end(child: &mut Child, group: Group) {
+pub(super) async fn end(child: &mut Child, group: Group) {
     group.terminate();
     let _ = tokio::time::timeout(TIDY_UP, child.wait()).await;
     group.kill();
@@ -192,7 +213,7 @@ async fn end(child: &mut Child, group: Group) {
     group.release();
 }
 
-fn ended(status: ExitStatus) -> Ended {
+pub(super) fn ended(status: ExitStatus) -> Ended {
     match status.code() {
         Some(code) => Ended::Exited(code),
         None => Ended::Killed(status.signal().unwrap_or_default()),

@@ -1,6 +1,7 @@
 //! The state machine in the middle, with a scripted source and a clock that stands still.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod gone;
 mod script;
 
 use std::sync::Arc;

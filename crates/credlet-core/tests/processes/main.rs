@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "what runs in a terminal is read from there")]
 
+mod alive;
 mod bad_input;
 mod counts;
 mod given;

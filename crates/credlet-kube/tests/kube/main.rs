@@ -6,6 +6,8 @@
 mod building;
 mod configs;
 mod examples;
+#[cfg(feature = "proxy")]
+mod exec_proxy;
 mod informers;
 mod layers;
 mod proxies;

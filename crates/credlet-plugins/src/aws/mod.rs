@@ -55,6 +55,8 @@ use self::lent::Lent;
 pub use self::settings::Options;
 use self::settings::Settings;
 pub(crate) use self::settings::var;
+#[cfg(feature = "proxy")]
+pub(crate) use self::sigv4::hex;
 pub use self::sigv4::{Scope, Signed};
 pub use self::source::Role;
 use self::source::Source;

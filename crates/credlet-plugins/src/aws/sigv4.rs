@@ -42,6 +42,9 @@ pub struct Signed<'a> {
 }
 
 impl Scope<'_> {
+    /// What stands for the digest of a body that is not signed.
+    pub const UNSIGNED_PAYLOAD: &'static str = "UNSIGNED-PAYLOAD";
+
     /// The query that makes a URL of this request good for everybody who holds it: the request's own parameters, those
     /// of the signature, and the signature, in the order in which awscli writes them.
     pub fn presign(&self, request: &Signed<'_>, credentials: &Credentials, expires: u32) -> Zeroizing<String> {
@@ -59,7 +62,8 @@ impl Scope<'_> {
         if let Some(token) = &credentials.session_token {
             query.push(("X-Amz-Security-Token", token.expose()));
         }
-        let signature = self.signature(&Signed { query: &query, ..request.clone() }, credentials, &date);
+        let all = Signed { query: &query, ..request.clone() };
+        let signature = self.signature(&all, &digest_of(&all), credentials, &date);
         query.push(("X-Amz-Signature", &*signature));
         crate::web::form(&query)
     }
@@ -67,8 +71,19 @@ impl Scope<'_> {
     /// The value of the header `Authorization`. The headers `x-amz-date` ([`date`](Self::date)) and, if the credentials
     /// have a session token, `x-amz-security-token` must be among the request's.
     pub fn authorization(&self, request: &Signed<'_>, credentials: &Credentials) -> Zeroizing<String> {
+        self.authorization_with(request, &digest_of(request), credentials)
+    }
+
+    /// The same with the digest of a body that is not at hand, in hexadecimal, or with
+    /// [`UNSIGNED_PAYLOAD`](Self::UNSIGNED_PAYLOAD) in its place. The request's own `body` is not looked at.
+    pub fn authorization_with(
+        &self,
+        request: &Signed<'_>,
+        payload: &str,
+        credentials: &Credentials,
+    ) -> Zeroizing<String> {
         let date = self.date();
-        let signature = self.signature(request, credentials, &date);
+        let signature = self.signature(request, payload, credentials, &date);
         Zeroizing::new(format!(
             "{ALGORITHM} Credential={}/{}, SignedHeaders={}, Signature={signature}",
             credentials.access_key_id.expose(),
@@ -89,8 +104,8 @@ impl Scope<'_> {
         format!("{}/{}/{}/aws4_request", &date[..8], self.region, self.service)
     }
 
-    fn signature(&self, request: &Signed<'_>, credentials: &Credentials, date: &str) -> String {
-        let canonical = canonical(request);
+    fn signature(&self, request: &Signed<'_>, payload: &str, credentials: &Credentials, date: &str) -> String {
+        let canonical = canonical(request, payload);
         let to_sign =
             format!("{ALGORITHM}\n{date}\n{}\n{}", self.name(date), hex(sha256(canonical.as_bytes()).as_ref()));
         let secret = Zeroizing::new(format!("AWS4{}", credentials.secret_access_key.expose()));
@@ -104,7 +119,7 @@ impl Scope<'_> {
 }
 
 /// The one form of a request that both sides sign.
-fn canonical(request: &Signed<'_>) -> Zeroizing<String> {
+fn canonical(request: &Signed<'_>, payload: &str) -> Zeroizing<String> {
     let mut query: Vec<_> = request.query.iter().map(|(name, value)| (escaped(name), escaped(value))).collect();
     query.sort_by(|(a, b), (c, d)| (&**a, &**b).cmp(&(&**c, &**d)));
     let mut text = Zeroizing::new(format!("{}\n{}\n", request.method, request.path));
@@ -118,7 +133,7 @@ fn canonical(request: &Signed<'_>) -> Zeroizing<String> {
         let value: Vec<_> = value.split_ascii_whitespace().collect();
         let _ = writeln!(text, "{name}:{}", value.join(" "));
     }
-    let _ = write!(text, "\n{}\n{}", names(request.headers), hex(sha256(request.body).as_ref()));
+    let _ = write!(text, "\n{}\n{payload}", names(request.headers));
     text
 }
 
@@ -132,11 +147,15 @@ fn names(headers: &[(&str, &str)]) -> String {
     sorted(headers).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(";")
 }
 
+fn digest_of(request: &Signed<'_>) -> String {
+    hex(sha256(request.body).as_ref())
+}
+
 fn sha256(bytes: &[u8]) -> digest::Digest {
     digest::digest(&digest::SHA256, bytes)
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex

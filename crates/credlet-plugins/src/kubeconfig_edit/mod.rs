@@ -14,7 +14,7 @@ use credlet_api::Secret;
 use credlet_api::kubeconfig::{Config, DecodeError, ExecSection};
 use zeroize::Zeroizing;
 
-pub use self::save::{SaveError, save};
+pub use self::save::{SaveError, save, save_knowing};
 
 /// A user with an exec plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]

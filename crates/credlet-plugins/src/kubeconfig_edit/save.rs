@@ -3,6 +3,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use crate::store::{StoreError, replace_file};
 
 /// Puts `new` in the place of `old`, with a copy of `old` beside it. Gives the copy's path; no earlier copy is lost.
@@ -10,13 +12,29 @@ use crate::store::{StoreError, replace_file};
 /// # Errors
 /// When it cannot be written, or somebody has changed it meanwhile. It is as it was then.
 pub fn save(path: &Path, old: &str, new: &str) -> Result<PathBuf, SaveError> {
+    save_knowing(path, old, |_| Ok(Zeroizing::new(new.to_owned())))
+}
+
+/// The same for a text that says where the copy is. If there is no such text, there is no copy either.
+///
+/// # Errors
+/// As for [`save`], and those of `new`.
+pub fn save_knowing<E: From<SaveError>>(
+    path: &Path,
+    old: &str,
+    new: impl FnOnce(&Path) -> Result<Zeroizing<String>, E>,
+) -> Result<PathBuf, E> {
     let _lock = Lock::take(path)?;
     if fs::read(path).map_err(SaveError::system)? != old.as_bytes() {
-        return Err(SaveError::Changed);
+        return Err(SaveError::Changed.into());
     }
     let backup = keep_copy(path, old).map_err(SaveError::system)?;
-    replace_file(path, new.as_bytes()).map_err(SaveError::Write)?;
-    Ok(backup)
+    let written = new(&backup).and_then(|new| Ok(replace_file(path, new.as_bytes()).map_err(SaveError::Write)?));
+    if written.is_err() {
+        // It would be taken for a copy of something.
+        let _ = fs::remove_file(&backup);
+    }
+    written.map(|()| backup)
 }
 
 fn keep_copy(path: &Path, old: &str) -> io::Result<PathBuf> {

@@ -22,6 +22,7 @@ mod report;
 mod script;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -34,6 +35,8 @@ use tempfile::TempDir;
 pub(crate) use perform::perform_if_asked;
 pub use report::Report;
 pub use script::Stream;
+pub use tunnel::Tunnel;
+
 use script::{Answer, COUNT_LINE, Expiry, GRANDCHILD, Script, Step};
 
 /// The variable that makes any binary with this crate in it a plugin: a script in JSON, or `@` and the path of one.
@@ -99,6 +102,24 @@ impl Plugin {
     pub fn certificate(self, cert_pem: impl Into<String>, key_pem: impl Into<String>) -> Self {
         let (certificate, key) = (Some(cert_pem.into()), Some(key_pem.into()));
         self.changing(|answer| Answer { certificate, key, ..answer })
+    }
+
+    /// Prints an `ExecCredential` that sends requests to this URL instead, and no token.
+    pub fn answers_with_proxy(self, url: impl Into<String>) -> Self {
+        let proxy = Some((url.into(), None));
+        self.doing(Step::Answer(Answer { proxy, ..Answer::default() }))
+    }
+
+    /// Puts a certificate authority for the proxy into the last answer.
+    pub fn proxy_authority(self, pem: impl Into<String>) -> Self {
+        let pem = Some(pem.into());
+        self.changing(|answer| Answer { proxy: answer.proxy.map(|(url, _)| (url, pem)), ..answer })
+    }
+
+    /// Puts a token into the last answer.
+    pub fn token(self, token: impl Into<String>) -> Self {
+        let token = Some(token.into());
+        self.changing(|answer| Answer { token, ..answer })
     }
 
     /// Lets the last answer expire this long after the plugin printed it.
@@ -195,6 +216,21 @@ impl Plugin {
     pub fn leaves_a_daemon(self, keeping: &[Stream], lifetime: Duration) -> Self {
         let ms = u64::try_from(lifetime.as_millis()).expect("a short life");
         self.doing(Step::LeaveGrandchild { keeping: keeping.to_vec(), ms, new_session: true })
+    }
+
+    /// Listens at a socket from here on, in the background and as long as it lives: it is a proxy itself.
+    pub fn listens(self, tunnel: &Tunnel) -> Self {
+        self.doing(Step::Listen(Box::new(tunnel.clone())))
+    }
+
+    /// Starts a proxy in a session of its own that goes on without it, and goes on itself when that listens.
+    pub fn leaves_a_proxy(self, tunnel: &Tunnel) -> Self {
+        self.doing(Step::LeaveListening(Box::new(tunnel.clone())))
+    }
+
+    /// Waits until it can lock the file that its client keeps locked.
+    pub fn waits_for_the_lock(self) -> Self {
+        self.doing(Step::WaitForLock)
     }
 
     /// Writes down what it was given, for [`report`](Self::report). Leaves stdin alone.

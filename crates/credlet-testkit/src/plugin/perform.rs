@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::{Signal, getpid};
 use rustix::termios::{self, LocalModes, OptionalActions};
@@ -104,6 +105,11 @@ impl Performance {
                 Step::LeaveGrandchild { keeping, ms, new_session } => {
                     self.leave_grandchild(&keeping, ms, new_session)?
                 }
+                Step::Listen(tunnel) => tunnel.start()?,
+                Step::LeaveListening(tunnel) => {
+                    self.leave(vec![Step::NewSession, Step::Listen(tunnel)], &[], Step::Hang)?
+                }
+                Step::WaitForLock => wait_for_lock()?,
                 Step::Report { read_stdin } => self.report(read_stdin)?,
                 Step::AskPassword { prompt } => self.password = ask_password(&prompt)?,
                 Step::IgnoreTermination => ignore_termination()?,
@@ -126,8 +132,15 @@ impl Performance {
             ("clientKeyData", answer.key),
             ("expirationTimestamp", expiry),
         ];
-        let status: serde_json::Map<_, _> =
+        let mut status: serde_json::Map<_, _> =
             fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect();
+        if let Some((url, authority)) = answer.proxy {
+            let mut proxy = serde_json::json!({ "url": url });
+            if let Some(pem) = authority {
+                proxy["certificate-authority-data"] = base64::engine::general_purpose::STANDARD.encode(pem).into();
+            }
+            status.insert("proxyConfig".to_owned(), proxy);
+        }
         serde_json::json!({
             "apiVersion": api_version.as_deref().unwrap_or("client.authentication.k8s.io/v1"),
             "kind": "ExecCredential",
@@ -148,13 +161,16 @@ impl Performance {
         Ok(())
     }
 
-    /// Started before we go on, so that a test that sees us end knows it is there.
     fn leave_grandchild(&self, keeping: &[Stream], ms: u64, new_session: bool) -> io::Result<()> {
+        let first = if new_session { vec![Step::NewSession] } else { Vec::new() };
+        self.leave(first, keeping, Step::Sleep { ms })
+    }
+
+    /// Starts a process that does all this. It has done the first steps before we go on, so that a test that sees us end
+    /// knows it is there.
+    fn leave(&self, mut steps: Vec<Step>, keeping: &[Stream], last: Step) -> io::Result<()> {
         let ready = self.dir.join(format!("ready-{}", getpid().as_raw_nonzero()));
-        let mut steps = vec![Step::Announce { path: ready.clone() }, Step::Sleep { ms }];
-        if new_session {
-            steps.insert(0, Step::NewSession);
-        }
+        steps.extend([Step::Announce { path: ready.clone() }, last]);
         let script = Script { dir: self.dir.clone(), counted: false, earlier_runs: 0, runs: vec![steps] };
         let keep = |stream| if keeping.contains(&stream) { Stdio::inherit() } else { Stdio::null() };
         let child = Command::new(env::current_exe()?)
@@ -234,8 +250,18 @@ fn count(dir: &Path) -> io::Result<usize> {
 }
 
 fn asked_version() -> Option<String> {
-    let info: serde_json::Value = serde_json::from_str(&env::var("KUBERNETES_EXEC_INFO").ok()?).ok()?;
-    Some(info.get("apiVersion")?.as_str()?.to_owned())
+    Some(exec_info()?.get("apiVersion")?.as_str()?.to_owned())
+}
+
+fn exec_info() -> Option<serde_json::Value> {
+    serde_json::from_str(&env::var("KUBERNETES_EXEC_INFO").ok()?).ok()
+}
+
+/// As a proxy does: to have the lock means that the client is gone.
+fn wait_for_lock() -> io::Result<()> {
+    let info = exec_info().ok_or(io::ErrorKind::InvalidInput)?;
+    let path = info.pointer("/spec/lockFilePath").and_then(|path| path.as_str()).ok_or(io::ErrorKind::NotFound)?;
+    File::options().read(true).write(true).open(path)?.lock()
 }
 
 fn print(to: Stream, text: &str) -> io::Result<()> {

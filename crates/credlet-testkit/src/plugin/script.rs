@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::tunnel::Tunnel;
+
 /// What to do, run by run. The last entry serves all later runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Script {
@@ -30,6 +32,9 @@ pub(super) enum Step {
     Exit { code: i32 },
     Die { signal: i32 },
     LeaveGrandchild { keeping: Vec<Stream>, ms: u64, new_session: bool },
+    Listen(Box<Tunnel>),
+    LeaveListening(Box<Tunnel>),
+    WaitForLock,
     Report { read_stdin: bool },
     AskPassword { prompt: String },
     IgnoreTermination,
@@ -55,6 +60,8 @@ pub(super) struct Answer {
     pub(super) certificate: Option<String>,
     pub(super) key: Option<String>,
     pub(super) expiry: Option<Expiry>,
+    /// The URL of a proxy, and its certificate authority.
+    pub(super) proxy: Option<(String, Option<String>)>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

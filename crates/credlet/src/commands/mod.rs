@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 
 mod answer;
+pub(crate) mod bridge;
 pub(crate) mod cache;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -13,7 +14,9 @@ pub(crate) mod get;
 pub(crate) mod image;
 pub(crate) mod man;
 pub(crate) mod plugin;
+pub(crate) mod proxy;
 pub(crate) mod request;
+pub(crate) mod run;
 pub(crate) mod token;
 pub(crate) mod whoami;
 

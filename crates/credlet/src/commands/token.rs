@@ -78,6 +78,10 @@ pub(crate) fn run(args: Args, global: &Global) -> Outcome {
 
 fn no_token(credential: &Credential) -> CliError {
     let error = CliError::new(Exit::NoCredential, format!("there is no token: {}", credential.source.describe()));
+    if let Some(proxy) = &credential.proxy {
+        let hint = format!("the plugin answered with a proxy, which gives requests their credential itself: {proxy}");
+        return error.hint(hint).hint("`credlet request` and `credlet get` send requests through it");
+    }
     match (&credential.certificate, &credential.header) {
         (Some(_), _) => error.hint("the credential is a client certificate: `-o exec-credential` prints it"),
         (None, Some(_)) => error.hint("the credential is a password: `-o header` prints it"),
@@ -90,6 +94,9 @@ fn text(credential: &Credential, reveal: Reveal, printer: &mut Printer) {
     let mut lines = Vec::new();
     let mut row = |name: &str, value: String| lines.push((name.to_owned(), value));
     row("source", credential.source.describe());
+    if let Some(proxy) = &credential.proxy {
+        row("proxy", proxy.clone());
+    }
     match &credential.header {
         Some(Header::Bearer(token)) => row("token", reveal.show(token)),
         Some(Header::Basic { username, password }) => {
@@ -119,6 +126,7 @@ fn object(credential: &Credential, reveal: Reveal) -> serde_json::Value {
             "command": source.command,
             "from": source.origin.as_ref().map(ToString::to_string),
         },
+        "proxy": credential.proxy,
         "expirationTimestamp": credential.expires,
         "tookMilliseconds": credential.took.map(|took| took.as_millis() as u64),
         "facts": Facts::of(credential),

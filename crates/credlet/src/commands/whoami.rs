@@ -87,6 +87,7 @@ fn text(credential: &Credential, server: Option<&UserInfo>, printer: &mut Printe
     }
     printer.line("Your credential says");
     let mut lines = vec![("source".to_owned(), credential.source.describe())];
+    lines.extend(credential.proxy.clone().map(|proxy| ("proxy".to_owned(), proxy)));
     lines.extend(credential.expires.map(|expires| ("expires".to_owned(), when(expires, now))));
     lines.extend(Facts::of(credential).rows(now));
     rows(printer, "  ", &lines);
@@ -97,6 +98,7 @@ fn object(credential: &Credential, server: Option<&UserInfo>) -> serde_json::Val
         "server": server,
         "credential": {
             "source": credential.source.describe(),
+            "proxy": credential.proxy,
             "expirationTimestamp": credential.expires,
             "facts": Facts::of(credential),
         },

@@ -4,6 +4,7 @@
 
 mod config;
 mod doctor;
+mod exec_proxy;
 mod exits;
 mod get;
 mod help;

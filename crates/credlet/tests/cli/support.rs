@@ -74,6 +74,8 @@ impl Home {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(CREDLET);
         command.args(args).env_clear().env("HOME", self.dir.path()).env("PATH", self.dir.path()).stdin(Stdio::null());
+        // Where its lock files go.
+        command.env("XDG_RUNTIME_DIR", self.dir.path());
         command
     }
 

@@ -125,6 +125,10 @@ impl Doctor {
             (false, true) => "a certificate",
             (false, false) => "nothing",
         };
+        let what = match &credential.proxy {
+            Some(proxy) => format!("a proxy at {proxy}"),
+            None => what.to_owned(),
+        };
         let how = match (resolved.identity.exec_in_use(), credential.took) {
             (Some(exec), Some(took)) => format!("{what} in {}, in {}", rough(took), exec.config.api_version),
             _ => format!("{what} from {}", credential.source.describe()),

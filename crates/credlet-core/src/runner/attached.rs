@@ -1,0 +1,57 @@
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+
+use nix::sys::signal::{SigSet, Signal};
+use rustix::process::{Pid, Signal as Kind};
+
+use super::OsError;
+
+/// Starts a program in our place: with our streams, our terminal, our environment and these variables.
+///
+/// # Errors
+/// When it cannot be started.
+#[expect(clippy::disallowed_methods, reason = "this module starts programs")]
+pub fn start_attached<'a>(
+    path: &Path,
+    args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    env: impl IntoIterator<Item = (&'a str, &'a OsStr)>,
+) -> Result<Attached, OsError> {
+    let mut command = Command::new(path);
+    command.args(args).envs(env);
+    command.spawn().map(Attached).map_err(OsError::from)
+}
+
+/// A program that runs in our place. Dropping this lets it go on.
+#[derive(Debug)]
+pub struct Attached(Child);
+
+impl Attached {
+    /// Its process, to be told to end. `None`: the system has no such number.
+    pub fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.0.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// Waits for its end. It blocks.
+    ///
+    /// # Errors
+    /// When somebody else has waited for it.
+    pub fn wait(mut self) -> Result<ExitStatus, OsError> {
+        self.0.wait().map_err(OsError::from)
+    }
+}
+
+/// Tells a program to end. One that has ended does not mind.
+pub fn ask_to_end(pid: Pid) {
+    let _ = rustix::process::kill_process(pid, Kind::TERM);
+}
+
+/// Leaves Ctrl-C and Ctrl-\ to the program that runs in our place: it and we are in the same group, so the terminal tells
+/// both. To be called while there is one thread; programs that are started afterwards get them.
+pub fn leave_interrupts_to_others() {
+    let mut both = SigSet::empty();
+    both.add(Signal::SIGINT);
+    both.add(Signal::SIGQUIT);
+    // Refused only for signals that do not exist.
+    let _ = both.thread_block();
+}

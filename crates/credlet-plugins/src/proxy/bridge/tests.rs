@@ -1,0 +1,187 @@
+use credlet_testkit::logs::Watch;
+
+use super::*;
+
+const PIN_ME: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+
+fn plan() -> Plan {
+    let upstream = Cluster {
+        server: "https://real.example:6443/k8s/x".into(),
+        certificate_authority_data: b"real".to_vec(),
+        tls_server_name: "kube".into(),
+        ..Cluster::default()
+    };
+    let bridge = Bridge::new("a1b2", upstream, "config.before-credlet");
+    Plan::new("prod", "ada", 37443, PIN_ME, bridge, vec!["proxy".into(), "pkcs11".into(), "pkcs11:token=a b".into()])
+}
+
+/// As kubectl writes it, with a person's comments.
+const BLOCK: &str = "\
+# my clusters
+apiVersion: v1
+kind: Config
+current-context: prod
+clusters:
+- cluster:
+    # the real one
+    certificate-authority-data: cmVhbA==
+    server: https://real.example:6443/k8s/x # do not touch
+    extensions:
+    - name: minikube
+      extension: {since: 3}
+  name: prod
+- name: other
+  cluster: {server: 'https://other.example'}
+
+contexts:
+- context: {cluster: prod, user: ada}
+  name: prod
+users:
+- name: ada   # me
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1beta1
+      command: aws
+      args:
+        - eks
+      env:
+      - {name: AWS_PROFILE, value: blue}
+    as: bob
+
+# the end
+- name: eve
+  user: {token: hers}
+";
+
+const INDENTED: &str = "\
+users:
+  - user:
+      client-key-data: aHVudGVyMg==
+      client-certificate-data: aHVudGVyMg==
+    name: ada
+clusters:
+  - name: prod
+    cluster:
+      server: https://real.example:6443/k8s/x
+contexts: []
+";
+
+const FLOW: &str = "{apiVersion: v1, clusters: [{name: prod, cluster: {server: 'https://real.example', extensions: []}}], \
+                    users: [{name: ada, user: {token: \"hun}ter,2\"}}, {name: eve, user: {}}], contexts: []}\n";
+
+const JSON: &str = r#"{
+  "clusters": [ { "name": "prod", "cluster": { "server": "https://real.example" } } ],
+  "users": [
+    { "name": "ada", "user": { "username": "ada", "password": "hunter2" } }
+  ]
+}"#;
+
+#[test]
+fn every_way_of_writing_is_converted_and_comes_back_to_the_byte() {
+    let crlf = BLOCK.replace('\n', "\r\n");
+    for text in [BLOCK, INDENTED, FLOW, JSON, &crlf, BLOCK.trim_end()] {
+        let new = convert(text, &plan()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_ne!(&**new, text);
+        let config = decoded(&new).unwrap();
+        let cluster = &config.clusters.iter().find(|entry| entry.name == "prod").unwrap().item;
+        assert_eq!(cluster.server.value.expose(), "https://127.0.0.1:37443");
+        assert_eq!(cluster.certificate_authority_data.value.expose(), PIN_ME.as_bytes());
+        assert_eq!(find(&new, "prod").unwrap().unwrap(), plan().bridge);
+        let user = &config.users.iter().find(|entry| entry.name == "ada").unwrap().item;
+        let exec = &user.exec.as_ref().unwrap().value;
+        assert_eq!(exec.command.value, "credlet");
+        assert_eq!(exec.args.value.last().unwrap().expose(), "pkcs11:token=a b");
+        assert!(exec.provide_cluster_info.value);
+        assert!(user.token.value.is_empty() && user.client_key_data.value.is_empty() && user.password.value.is_empty());
+        assert_eq!(&**revert(&new, text, "prod", "ada").unwrap(), text);
+    }
+}
+
+#[test]
+fn what_others_keep_in_the_file_stays() {
+    let new = convert(BLOCK, &plan()).unwrap();
+    for kept in [
+        "# my clusters\n",
+        "name: ada   # me\n",
+        "\n# the end\n",
+        "  cluster: {server: 'https://other.example'}\n",
+        "{token: hers}",
+    ] {
+        assert!(new.contains(kept), "{kept}\n{}", *new);
+    }
+    let config = decoded(&new).unwrap();
+    let extensions = &config.clusters[0].item.extensions;
+    assert_eq!(extensions[0].name, "minikube");
+    assert_eq!(extensions[0].item.as_ref().unwrap().as_json(), r#"{"since":3}"#);
+    let user = &config.users[0].item;
+    assert_eq!(user.impersonate.value, "bob");
+    let env = &user.exec.as_ref().unwrap().value.env;
+    assert_eq!((env[0].name.as_str(), env[0].value.expose()), ("AWS_PROFILE", "blue"));
+}
+
+#[test]
+fn what_was_edited_meanwhile_stays_when_the_bridge_goes() {
+    let new = convert(BLOCK, &plan()).unwrap();
+    let edited = new.replace("# the end", "# the very end").replace("current-context: prod", "current-context: x");
+    let back = revert(&edited, BLOCK, "prod", "ada").unwrap();
+    let wanted = BLOCK.replace("# the end", "# the very end").replace("current-context: prod", "current-context: x");
+    assert_eq!(*back, wanted);
+}
+
+#[test]
+fn a_file_with_a_secret_has_none_afterwards() {
+    let watch = Watch::new();
+    let token = watch.secret("token");
+    let text = format!(
+        "clusters:\n- name: prod\n  cluster:\n    server: https://x\nusers:\n- name: ada\n  user:\n    token: {}\n",
+        token.expose()
+    );
+    let new = convert(&text, &plan()).unwrap();
+    assert!(!new.contains(token.expose()));
+    watch.text(format!("{:?}", plan()));
+}
+
+#[test]
+fn what_cannot_be_edited_safely_is_left_alone() {
+    let anchored = BLOCK.replace("    exec:\n", "    exec: &e\n").replace("user: {token: hers}", "user: {exec: *e}");
+    let tagged = BLOCK.replace("  user:\n    exec:", "  user: !!map\n    exec:");
+    let twice = BLOCK.replace("- name: eve", "- name: ada");
+    let null = BLOCK
+        .replace("cluster: {server: 'https://other.example'}", "cluster:")
+        .replace("name: prod\n-", "name: p\n-")
+        .replace("name: other", "name: prod");
+    for text in [&anchored, &tagged, &twice, &null] {
+        assert!(convert(text, &plan()).is_err(), "{text}");
+    }
+    let error = convert(&convert(BLOCK, &plan()).unwrap(), &plan()).unwrap_err();
+    assert_eq!(error, BridgeError::Converted { cluster: "prod".into() });
+    assert!(matches!(convert("a: [", &plan()), Err(BridgeError::Unreadable(_))));
+}
+
+#[test]
+fn a_plugin_finds_out_where_the_bridge_leads() {
+    let bridge = plan().bridge;
+    let config = Some(Extension::from_value(&bridge.extension()));
+    let cluster = |server: &str, config| Cluster { server: server.into(), config, ..Cluster::default() };
+    let found = Bridge::of(&cluster("https://127.0.0.1:37443", config.clone())).unwrap();
+    assert_eq!(found, Some((bridge, 37443)));
+    assert_eq!(Bridge::of(&cluster("https://127.0.0.1:37443", None)).unwrap(), None);
+    let foreign = Extension::from_json(r#"{"audience":"x"}"#).ok();
+    assert_eq!(Bridge::of(&cluster("https://127.0.0.1:37443", foreign)).unwrap(), None);
+    for server in [
+        "https://127.0.0.1",
+        "https://127.0.0.1:0",
+        "https://evil.example:1",
+        "http://127.0.0.1:5",
+        "https://127.0.0.1:5/x",
+    ] {
+        assert_eq!(Bridge::of(&cluster(server, config.clone())), Err(BridgeError::Port), "{server}");
+    }
+    for wrong in [
+        r#"{"credlet":{"bridge":"../x","original":"","upstream":{"server":"https://a"}}}"#,
+        r#"{"credlet":{"bridge":"a"}}"#,
+    ] {
+        let config = Extension::from_json(wrong).ok();
+        assert_eq!(Bridge::of(&cluster("https://127.0.0.1:1", config)), Err(BridgeError::Extension), "{wrong}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What is written in the place of a cluster and of a user.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use credlet_api::exec::ApiVersion;
+use credlet_api::kubeconfig::{AuthInfo, Cluster, EXEC_EXTENSION};
+use serde_json::{Value, json};
+
+use super::Plan;
+
+/// Names and values, in the order in which they are written.
+type Fields = Vec<(&'static str, Value)>;
+
+/// A port of this machine. What others keep in the cluster's extensions stays.
+pub(super) fn cluster(old: &Cluster, plan: &Plan) -> Fields {
+    let others = old.extensions.iter().filter(|extension| extension.name != EXEC_EXTENSION).map(|extension| {
+        let data = extension.item.as_ref().and_then(|data| serde_json::from_str(data.as_json()).ok());
+        json!({"name": extension.name, "extension": data.unwrap_or(Value::Null)})
+    });
+    let ours = json!({"name": EXEC_EXTENSION, "extension": plan.bridge.extension()});
+    let mut fields = vec![
+        ("server", json!(format!("https://127.0.0.1:{}", plan.port))),
+        ("certificate-authority-data", json!(STANDARD.encode(&plan.authority))),
+    ];
+    if old.disable_compression.value {
+        fields.push(("disable-compression", json!(true)));
+    }
+    fields.push(("extensions", others.chain([ours]).collect()));
+    fields
+}
+
+/// The plugin. Whom one acts as is still the client's to say.
+pub(super) fn user(old: &AuthInfo, plan: &Plan) -> Fields {
+    let mut exec = json!({
+        "apiVersion": ApiVersion::V1.to_string(),
+        "command": plan.program,
+        "args": plan.args,
+        "interactiveMode": "IfAvailable",
+        "provideClusterInfo": true,
+    });
+    let env = old.exec.iter().flat_map(|exec| &exec.value.env);
+    let env: Vec<_> = env.map(|var| json!({"name": var.name.value, "value": var.value.expose()})).collect();
+    if !env.is_empty() {
+        exec["env"] = env.into();
+    }
+    let mut fields = vec![("exec", exec)];
+    let mut keep = |name, value: Value, is_set: bool| {
+        if is_set {
+            fields.push((name, value));
+        }
+    };
+    keep("as", json!(old.impersonate.value), !old.impersonate.value.is_empty());
+    keep("as-uid", json!(old.impersonate_uid.value), !old.impersonate_uid.value.is_empty());
+    keep("as-groups", json!(old.impersonate_groups.value), !old.impersonate_groups.value.is_empty());
+    keep("as-user-extra", json!(old.impersonate_user_extra.value), !old.impersonate_user_extra.value.is_empty());
+    fields
+}
+
+/// On lines of their own that begin in this column, the first one without its indentation. JSON is YAML, so everything
+/// but objects is written as JSON.
+pub(super) fn block(fields: &[(&str, Value)], column: usize, ending: &str) -> String {
+    let mut lines = Vec::new();
+    for (name, value) in fields {
+        push(&mut lines, 0, name, value);
+    }
+    lines.join(&format!("{ending}{}", " ".repeat(column)))
+}
+
+fn push(lines: &mut Vec<String>, depth: usize, name: &str, value: &Value) {
+    let indent = " ".repeat(depth * 2);
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            lines.push(format!("{indent}{name}:"));
+            for (name, value) in fields {
+                push(lines, depth + 1, name, value);
+            }
+        }
+        value => lines.push(format!("{indent}{name}: {value}")),
+    }
+}
+
+/// As JSON on one line.
+pub(super) fn flow(fields: &[(&str, Value)]) -> String {
+    let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{}: {value}", json!(name))).collect();
+    format!("{{{}}}", fields.join(", "))
+}

@@ -1,0 +1,125 @@
+//! The little of DER that signatures need.
+
+/// A token gives an ECDSA signature as two numbers of equal length, one after the other; TLS wants them as a SEQUENCE of
+/// two INTEGERs. `None`: it is no signature of any curve that we know.
+pub(super) fn ecdsa_signature(raw: &[u8]) -> Option<Vec<u8>> {
+    // Up to P-521, whose numbers have 66 bytes.
+    if raw.is_empty() || !raw.len().is_multiple_of(2) || raw.len() > 2 * 66 {
+        return None;
+    }
+    let (r, s) = raw.split_at(raw.len() / 2);
+    let mut body = Vec::with_capacity(raw.len() + 6);
+    integer(&mut body, r);
+    integer(&mut body, s);
+    let mut signature = vec![0x30];
+    match u8::try_from(body.len()).ok()? {
+        length @ 0..=127 => signature.push(length),
+        length => signature.extend([0x81, length]),
+    }
+    signature.append(&mut body);
+    Some(signature)
+}
+
+/// Without leading zeros, but for one where the number would be negative otherwise.
+fn integer(out: &mut Vec<u8>, number: &[u8]) {
+    let zeros = number.iter().take_while(|byte| **byte == 0).count().min(number.len().saturating_sub(1));
+    let number = &number[zeros..];
+    let padding = number.first().is_some_and(|byte| byte & 0x80 != 0);
+    // At most 67 bytes.
+    out.extend([0x02, u8::try_from(number.len()).unwrap_or_default() + u8::from(padding)]);
+    if padding {
+        out.push(0);
+    }
+    out.extend_from_slice(number);
+}
+
+/// What is inside an OCTET STRING, which is how a token gives the point of a public key. `None`: it is none.
+pub(super) fn octet_string(der: &[u8]) -> Option<&[u8]> {
+    match der {
+        [0x04, length @ 0..=127, rest @ ..] if usize::from(*length) == rest.len() => Some(rest),
+        [0x04, 0x81, length @ 128..=255, rest @ ..] if usize::from(*length) == rest.len() => Some(rest),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::rand::SystemRandom;
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_ASN1,
+        ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_ASN1, ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair,
+        KeyPair as _, UnparsedPublicKey,
+    };
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Read back by a strict reader.
+    fn numbers(der: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let body = match der {
+            [0x30, 0x81, length @ 128..=255, body @ ..] | [0x30, length @ 0..=127, body @ ..] => {
+                assert_eq!(usize::from(*length), body.len());
+                body
+            }
+            _ => panic!("no SEQUENCE: {der:x?}"),
+        };
+        let number = |der: &[u8]| {
+            let [0x02, length, rest @ ..] = der else { panic!("no INTEGER: {der:x?}") };
+            let (number, rest) = rest.split_at(usize::from(*length));
+            assert!(number[0] & 0x80 == 0, "negative");
+            assert!(number.len() == 1 || number[0] != 0 || number[1] & 0x80 != 0, "a zero too many");
+            let plain = number.iter().skip_while(|byte| **byte == 0).copied().collect::<Vec<u8>>();
+            (plain, rest.to_vec())
+        };
+        let (r, rest) = number(body);
+        let (s, rest) = number(&rest);
+        assert!(rest.is_empty());
+        (r, s)
+    }
+
+    proptest! {
+        #[test]
+        fn both_numbers_survive(half in 1_usize..=66, bytes in proptest::collection::vec(any::<u8>(), 132), zeros in 0_usize..70) {
+            let mut raw = bytes[..2 * half].to_vec();
+            raw[..zeros.min(half)].fill(0);
+            let plain = |number: &[u8]| number.iter().skip_while(|byte| **byte == 0).copied().collect::<Vec<u8>>();
+            let wanted = (plain(&raw[..half]), plain(&raw[half..]));
+            prop_assert_eq!(numbers(&ecdsa_signature(&raw).unwrap()), wanted);
+        }
+    }
+
+    #[test]
+    fn others_verify_what_was_converted() {
+        for (signing, verifying) in [
+            (&ECDSA_P256_SHA256_FIXED_SIGNING, &ECDSA_P256_SHA256_ASN1),
+            (&ECDSA_P384_SHA384_FIXED_SIGNING, &ECDSA_P384_SHA384_ASN1),
+            (&ECDSA_P521_SHA512_FIXED_SIGNING, &ECDSA_P521_SHA512_ASN1),
+        ] {
+            let pair = EcdsaKeyPair::generate(signing).unwrap();
+            // Often enough that both paddings occur.
+            for message in 0..32_u8 {
+                let raw = pair.sign(&SystemRandom::new(), &[message]).unwrap();
+                let signature = ecdsa_signature(raw.as_ref()).unwrap();
+                let public = UnparsedPublicKey::new(verifying, pair.public_key().as_ref());
+                public.verify(&[message], &signature).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_signature_is_none() {
+        for length in [0, 1, 63, 133, 134, 4096] {
+            assert_eq!(ecdsa_signature(&vec![1; length]), None, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_point_is_unpacked_only_if_it_is_packed_right() {
+        assert_eq!(octet_string(&[4, 2, 7, 8]), Some(&[7, 8][..]));
+        let long = [&[4, 0x81, 133][..], &[9; 133]].concat();
+        assert_eq!(octet_string(&long), Some(&[9; 133][..]));
+        for wrong in [&[][..], &[4], &[4, 3, 7, 8], &[4, 1, 7, 8], &[5, 2, 7, 8], &[4, 0x81, 2, 7, 8]] {
+            assert_eq!(octet_string(wrong), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Where the sockets are: a directory that is this user's alone.
+
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use credlet_api::exec::Cluster;
+use credlet_core::{Env, OsError};
+
+/// The name under which everything of ours lies.
+const APP: &str = "credlet";
+
+/// The directory of one proxy: its sockets and its locks.
+///
+/// | file | what it is |
+/// |---|---|
+/// | `s.sock` | where requests go in |
+/// | `c.sock` | where the proxy is asked about itself ([`Control`](crate::server::Control)) |
+/// | `daemon.lock` | held by the one proxy that may put sockets here |
+/// | `start.lock` | held by whoever is starting one |
+/// | `config` | a kubeconfig for one command, if the proxy is there for that |
+///
+/// The names are short because the path of a socket may have no more than 103 bytes on macOS and 107 on Linux. The lock
+/// files stay: to remove a lock that somebody waits for is to have two holders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dir {
+    path: PathBuf,
+}
+
+impl Dir {
+    /// Where the directories of all proxies of this user are: below `$XDG_RUNTIME_DIR` if that is this user's own, else
+    /// below `/run` for root, else below the directory for temporary files.
+    pub fn all(env: &dyn Env) -> PathBuf {
+        let euid = rustix::process::geteuid().as_raw();
+        let set = |name| env.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        // After `sudo -E` it is somebody else's, who could put another directory in the place of ours.
+        let ours = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == euid);
+        match set("XDG_RUNTIME_DIR").filter(ours) {
+            Some(runtime) => runtime.join(APP),
+            None if euid == 0 => Path::new("/run").join(APP),
+            None => set("TMPDIR").unwrap_or_else(|| "/tmp".into()).join(format!("{APP}-{euid}")),
+        }
+    }
+
+    /// The directory of the daemon with this [`identity`].
+    ///
+    /// # Errors
+    /// See [`Dir::open`].
+    pub fn of_daemon(env: &dyn Env, identity: &str) -> Result<Self, DirError> {
+        let all = Self::open(Self::all(env))?;
+        Self::open(all.path.join(identity))
+    }
+
+    /// A directory for this process alone: that of a plugin which is itself the proxy. What such processes left behind
+    /// when they were killed is removed.
+    ///
+    /// # Errors
+    /// See [`Dir::open`].
+    pub fn of_this_process(env: &dyn Env) -> Result<Self, DirError> {
+        let all = Self::open(Self::all(env))?;
+        for left in all.others().filter(|dir| dir.is_of_a_dead_process() && !dir.is_served()) {
+            left.remove();
+        }
+        Self::open(all.path.join(format!("{PROCESS}{}", std::process::id())))
+    }
+
+    /// All directories of proxies, served or not.
+    pub fn list(env: &dyn Env) -> Vec<Self> {
+        Self { path: Self::all(env) }.others().collect()
+    }
+
+    /// The directory at `path`, made if it is missing (but not its parents).
+    ///
+    /// # Errors
+    /// When it is not a directory, is somebody else's, or is open to others. It is not repaired then: who knows what
+    /// was done to it before.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, DirError> {
+        let path = path.into();
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(DirError::Unusable { path, reason: error.into() });
+            }
+            _ => {}
+        }
+        check(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where requests go in.
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("s.sock")
+    }
+
+    /// Where the proxy is asked about itself.
+    pub fn control(&self) -> PathBuf {
+        self.path.join("c.sock")
+    }
+
+    /// Whether there is a proxy that has not begun to end.
+    pub fn is_served(&self) -> bool {
+        let Ok(lock) = self.lock_file("daemon.lock") else { return false };
+        matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// A file to lock: made if it is missing, never removed while the directory is in use.
+    pub(crate) fn lock_file(&self, name: &str) -> Result<File, DirError> {
+        let path = self.path.join(name);
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        options.open(&path).map_err(|error| DirError::Unusable { path, reason: error.into() })
+    }
+
+    /// Takes away all that we put here, and the directory if nothing else is in it.
+    pub(crate) fn remove(&self) {
+        for name in ["s.sock", "c.sock", "daemon.lock", "start.lock", "config"] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        let _ = fs::remove_dir(&self.path);
+    }
+
+    /// That of a plugin which is itself the proxy, and which removes it at its end.
+    pub(crate) fn process(&self) -> Option<rustix::process::Pid> {
+        let number = self.path.file_name()?.to_str()?.strip_prefix(PROCESS)?;
+        rustix::process::Pid::from_raw(number.parse().ok()?)
+    }
+
+    fn is_of_a_dead_process(&self) -> bool {
+        let gone = |pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
+        self.process().is_some_and(gone)
+    }
+
+    /// What in this directory is one, too.
+    fn others(&self) -> impl Iterator<Item = Self> + use<> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        entries.map(|entry| Self { path: entry.path() }).filter(|dir| check(&dir.path).is_ok())
+    }
+}
+
+/// Begins the name of a directory that is one process's own. An [`identity`] has no such beginning.
+const PROCESS: &str = "process-";
+
+fn check(path: &Path) -> Result<(), DirError> {
+    let refused = |reason| Err(DirError::Refused { path: path.to_owned(), reason });
+    // Not following: a link leads to where its owner likes.
+    let found = fs::symlink_metadata(path)
+        .map_err(|error| DirError::Unusable { path: path.to_owned(), reason: error.into() })?;
+    if !found.is_dir() {
+        return refused("is no directory");
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return refused("belongs to another user");
+    }
+    if found.mode() & 0o077 != 0 {
+        return refused("is open to other users");
+    }
+    Ok(())
+}
+
+/// Why a directory cannot be used. Whoever owns it, or set the variable that led to it, must act.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirError {
+    /// Others may have tampered with it.
+    #[error("{} {reason}", credlet_api::visible(&path.to_string_lossy()))]
+    Refused {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The system says no.
+    #[error("{} cannot be used: {reason}", credlet_api::visible(&path.to_string_lossy()))]
+    Unusable {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        reason: OsError,
+    },
+}
+
+/// What a daemon is known by: 32 hexadecimal digits, the same for all who may share it. They may if they are the same
+/// user, mean the same cluster, reach it by the same proxies, and agree in `own`: the command with its arguments,
+/// variables that matter to the signer, and which build of the program it is, so that an upgrade starts a new daemon.
+pub fn identity<'a>(cluster: &Cluster, env: &dyn Env, own: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut hash = Context::new(&SHA256);
+    // Each part with its length, so that no two lists of parts look alike.
+    let mut add = |name: &str, value: &[u8]| {
+        for part in [name.as_bytes(), value] {
+            hash.update(&(part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    };
+    add("uid", &rustix::process::geteuid().as_raw().to_be_bytes());
+    add("server", cluster.server.as_bytes());
+    add("tls-server-name", cluster.tls_server_name.as_bytes());
+    add("insecure-skip-tls-verify", &[cluster.insecure_skip_tls_verify.into()]);
+    add("certificate-authority-data", &cluster.certificate_authority_data);
+    add("proxy-url", cluster.proxy_url.expose().as_bytes());
+    add("config", cluster.config.as_ref().map_or("", |config| config.as_json()).as_bytes());
+    for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"] {
+        add(name, env.var(name).unwrap_or_default().as_encoded_bytes());
+    }
+    for (name, value) in own {
+        add(name, value);
+    }
+    hash.finish().as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use credlet_core::FixedEnv;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_made_for_us_alone_and_found_again() {
+        let runtime = tempfile::tempdir().unwrap();
+        let env = FixedEnv::new([("XDG_RUNTIME_DIR", runtime.path())]);
+        let dir = Dir::of_daemon(&env, "0123").unwrap();
+        assert_eq!(dir.path(), runtime.path().join("credlet/0123"));
+        assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(Dir::of_daemon(&env, "0123").unwrap(), dir);
+        assert_eq!(Dir::list(&env), [dir]);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_and_a_link_to_a_good_one_are_refused_and_left_as_they_are() {
+        let home = tempfile::tempdir().unwrap();
+        for mode in [0o710, 0o701, 0o720, 0o777] {
+            let open = home.path().join(format!("{mode:o}"));
+            fs::create_dir(&open).unwrap();
+            fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
+            let error = Dir::open(&open).unwrap_err().to_string();
+            assert!(error.ends_with("is open to other users"), "{error}");
+            assert_eq!(fs::metadata(&open).unwrap().permissions().mode() & 0o777, mode);
+        }
+        let (good, link) = (home.path().join("good"), home.path().join("link"));
+        Dir::open(&good).unwrap();
+        std::os::unix::fs::symlink(&good, &link).unwrap();
+        assert!(Dir::open(&link).unwrap_err().to_string().ends_with("is no directory"));
+        fs::write(home.path().join("file"), "").unwrap();
+        assert!(Dir::open(home.path().join("file")).unwrap_err().to_string().ends_with("is no directory"));
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_refused() {
+        // Root's, or as root one that is given away.
+        let home = tempfile::tempdir().unwrap();
+        let foreign = if rustix::process::geteuid().is_root() {
+            let path = home.path().join("given");
+            fs::create_dir(&path).unwrap();
+            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+            path
+        } else {
+            "/".into()
+        };
+        assert!(Dir::open(&foreign).unwrap_err().to_string().ends_with("belongs to another user"));
+    }
+
+    #[test]
+    fn a_runtime_directory_that_is_not_ours_is_not_used() {
+        let missing = FixedEnv::new([("XDG_RUNTIME_DIR", "/nowhere"), ("TMPDIR", "/var/tmp")]);
+        let relative = FixedEnv::new([("XDG_RUNTIME_DIR", "."), ("TMPDIR", "/var/tmp")]);
+        for env in [missing, relative] {
+            let euid = rustix::process::geteuid();
+            let expected = match euid.is_root() {
+                true => PathBuf::from("/run/credlet"),
+                false => PathBuf::from(format!("/var/tmp/credlet-{}", euid.as_raw())),
+            };
+            assert_eq!(Dir::all(&env), expected);
+        }
+    }
+
+    #[test]
+    fn whatever_matters_changes_the_identity_and_nothing_can_pass_for_something_else() {
+        let none = FixedEnv::default();
+        let cluster = Cluster { server: "https://a".into(), ..Cluster::default() };
+        let plain = identity(&cluster, &none, [("command", b"x".as_slice())]);
+        assert_eq!(plain.len(), 32);
+        assert_eq!(plain, identity(&cluster, &none, [("command", b"x".as_slice())]));
+        let other = Cluster { server: "https://b".into(), ..Cluster::default() };
+        let named = Cluster { tls_server_name: "n".into(), ..cluster.clone() };
+        let proxied = FixedEnv::new([("https_proxy", "http://p")]);
+        let all = [
+            plain,
+            identity(&other, &none, [("command", b"x".as_slice())]),
+            identity(&named, &none, [("command", b"x".as_slice())]),
+            identity(&cluster, &proxied, [("command", b"x".as_slice())]),
+            identity(&cluster, &none, [("command", b"y".as_slice())]),
+            identity(&cluster, &none, [("comman", b"dx".as_slice())]),
+            identity(&cluster, &none, [("command", b"x".as_slice()), ("", b"")]),
+        ];
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+    }
+}

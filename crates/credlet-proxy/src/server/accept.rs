@@ -1,0 +1,178 @@
+//! From a listening socket to requests.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::authority::Authorities;
+use super::peer::Peers;
+use super::stack::{LARGEST_HEAD, Stack};
+
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long a connection may go without the head of a request. Longer than clients keep idle ones (90 s), so that it is
+/// they who close them: a request that meets a closing connection may be lost.
+const HEAD: Duration = Duration::from_secs(120);
+
+/// The ways in.
+#[derive(Debug)]
+pub(super) struct Doors {
+    pub(super) socket: UnixListener,
+    pub(super) peers: Peers,
+    /// `None`: the socket speaks no TLS.
+    pub(super) socket_tls: Option<Arc<ServerConfig>>,
+    pub(super) socket_authorities: Arc<Authorities>,
+    pub(super) loopback: Option<LoopbackDoor>,
+}
+
+/// A port of 127.0.0.1.
+#[derive(Debug)]
+pub(super) struct LoopbackDoor {
+    pub(super) listener: TcpListener,
+    pub(super) tls: Arc<ServerConfig>,
+    pub(super) authorities: Arc<Authorities>,
+}
+
+impl LoopbackDoor {
+    /// Never returns if there is none.
+    async fn accept(door: Option<&Self>) -> io::Result<(TcpStream, &Self)> {
+        match door {
+            Some(door) => Ok((door.listener.accept().await?.0, door)),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The connections that are open.
+pub(super) struct Connections {
+    stack: Arc<Stack>,
+    ending: watch::Receiver<bool>,
+    open: JoinSet<()>,
+}
+
+impl Connections {
+    pub(super) fn new(stack: Arc<Stack>, ending: watch::Receiver<bool>) -> Self {
+        Self { stack, ending, open: JoinSet::new() }
+    }
+
+    /// Takes one in, or notes that one has ended. May be dropped at any time.
+    pub(super) async fn accept(&mut self, doors: &Doors) {
+        let accepted = tokio::select! {
+            accepted = doors.socket.accept() => accepted.map(|(stream, _)| self.enter_socket(stream, doors)),
+            accepted = LoopbackDoor::accept(doors.loopback.as_ref()) => {
+                accepted.map(|(stream, door)| self.enter_loopback(stream, door))
+            }
+            Some(_) = self.open.join_next() => return,
+        };
+        if let Err(error) = accepted {
+            // Out of descriptors, most likely. Trying again at once would only burn time.
+            tracing::warn!(%error, "a connection could not be accepted");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Returns when all have ended.
+    pub(super) async fn ended(mut self) {
+        while self.open.join_next().await.is_some() {}
+    }
+
+    fn enter_socket(&mut self, stream: UnixStream, doors: &Doors) {
+        if !doors.peers.admit(&stream) {
+            self.stack.metrics.refused();
+            return;
+        }
+        let (guest, tls) = (self.guest(&doors.socket_authorities), doors.socket_tls.clone());
+        self.open.spawn(async move {
+            match tls {
+                None => guest.speak(stream, false).await,
+                Some(tls) => guest.shake_hands(stream, tls).await,
+            }
+        });
+    }
+
+    fn enter_loopback(&mut self, stream: TcpStream, door: &LoopbackDoor) {
+        // Else an answer in two parts waits for the client's delayed acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let (guest, tls) = (self.guest(&door.authorities), door.tls.clone());
+        self.open.spawn(guest.shake_hands(stream, tls));
+    }
+
+    fn guest(&self, authorities: &Arc<Authorities>) -> Guest {
+        Guest { stack: self.stack.clone(), authorities: authorities.clone(), ending: self.ending.clone() }
+    }
+}
+
+/// One connection.
+struct Guest {
+    stack: Arc<Stack>,
+    authorities: Arc<Authorities>,
+    ending: watch::Receiver<bool>,
+}
+
+impl Guest {
+    async fn shake_hands<S>(self, stream: S, tls: Arc<ServerConfig>)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        match tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                self.speak(stream, http2).await;
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a connection is refused in its handshake");
+                self.stack.metrics.refused();
+            }
+            Err(_) => tracing::debug!("a handshake took too long"),
+        }
+    }
+
+    async fn speak<S>(self, stream: S, is_http2: bool)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let Self { stack, authorities, ending } = self;
+        let service = service_fn(move |request| Arc::clone(&stack).answer(Arc::clone(&authorities), request));
+        let stream = TokioIo::new(stream);
+        if is_http2 {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(1_000)
+                .max_header_list_size(LARGEST_HEAD)
+                .initial_stream_window_size(1 << 20)
+                .initial_connection_window_size(16 << 20);
+            until_ending(builder.serve_connection(stream, service), http2::Connection::graceful_shutdown, ending).await;
+        } else {
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+            let served = builder.serve_connection(stream, service).with_upgrades();
+            until_ending(served, http1::UpgradeableConnection::graceful_shutdown, ending).await;
+        }
+    }
+}
+
+/// Runs a connection to its end. When the proxy is about to end, so is the connection, after the requests it has.
+async fn until_ending<C: Future>(served: C, shut_down: fn(Pin<&mut C>), mut ending: watch::Receiver<bool>) {
+    let mut served = pin!(served);
+    tokio::select! {
+        biased;
+        // How it ended is for the client to say.
+        _ = served.as_mut() => return,
+        _ = ending.wait_for(|ending| *ending) => {}
+    }
+    shut_down(served.as_mut());
+    let _ = served.await;
+}

@@ -1,0 +1,183 @@
+//! The asking side of the proxy's other socket.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use credlet_api::Secret;
+use credlet_api::exec::{ExecCredentialSpec, ExecCredentialStatus};
+use credlet_client::conn::{Client, Connecting, Crypto, Error, Payload, Route, Server, Settings, Target};
+use credlet_core::SystemClock;
+use http::{Method, Request, StatusCode};
+use http_body::Body as _;
+
+use super::control::{NoReport, Report, VERSION, WANTS};
+use super::peer;
+use crate::dir::Dir;
+
+/// Asks a running proxy about itself.
+#[derive(Clone, Debug)]
+pub struct Control {
+    client: Client,
+}
+
+/// What a client of a proxy is to be told, and what the proxy has to be told first.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Answer {
+    /// For the client.
+    pub status: ExecCredentialStatus,
+    /// A question for the person at the terminal, whose answer goes to [`Control::unlock`].
+    pub wants: Option<String>,
+}
+
+impl Control {
+    /// Of the proxy in this directory. Nobody is asked yet.
+    ///
+    /// # Errors
+    /// When connections cannot be configured.
+    pub fn of(dir: &Dir) -> Result<Self, ControlError> {
+        // No name is looked up and no TLS is spoken: the route leads into the socket.
+        let server = Server::parse("http://proxy")?;
+        let mut settings = Settings::new(server, Crypto::aws_lc_rs(), Arc::new(SystemClock::new()));
+        settings.route = Some(Arc::new(Socket(dir.control())));
+        // A question that broke off may have been answered.
+        settings.replays = 0;
+        Ok(Self { client: Client::new(settings)? })
+    }
+
+    /// The answer for a client: one that keeps this file locked, or one that knows nothing of sockets and locks.
+    ///
+    /// # Errors
+    /// [`ControlError::Gone`] when nobody is there, or not for long.
+    pub async fn lease(&self, lock_file: Option<&Path>) -> Result<Answer, ControlError> {
+        let path = lock_file.map(|path| path.to_str().ok_or(ControlError::Path)).transpose()?;
+        let body = Payload::from(path.unwrap_or_default().to_owned());
+        let (body, wants) = self.ask(Method::POST, "/lease", body).await?;
+        // Whoever takes a socket has a lock, and only then is there one in the answer.
+        let asked = ExecCredentialSpec { lock_file_path: path.map(str::to_owned), ..ExecCredentialSpec::default() };
+        let status = ExecCredentialStatus::decode(body.expose().as_bytes(), VERSION, &asked);
+        Ok(Answer { status: status.map_err(|_| ControlError::Unreadable)?, wants })
+    }
+
+    /// Tells the signer what it [wants](crate::sign::Signer::wants).
+    ///
+    /// # Errors
+    /// [`ControlError::Refused`] when it is the wrong answer.
+    pub async fn unlock(&self, answer: &Secret) -> Result<(), ControlError> {
+        let body = Payload::from(answer.expose().to_owned());
+        self.ask(Method::POST, "/unlock", body).await.map(drop)
+    }
+
+    /// What it says about itself.
+    ///
+    /// # Errors
+    /// [`ControlError::Gone`] when nobody is there.
+    pub async fn status(&self) -> Result<Report, ControlError> {
+        let (body, _) = self.ask(Method::GET, "/status", Payload::empty()).await?;
+        body.expose().parse().map_err(|NoReport| ControlError::Unreadable)
+    }
+
+    /// Its metrics, in Prometheus' text format.
+    ///
+    /// # Errors
+    /// [`ControlError::Gone`] when nobody is there.
+    pub async fn metrics(&self) -> Result<String, ControlError> {
+        let (body, _) = self.ask(Method::GET, "/metrics", Payload::empty()).await?;
+        Ok(body.expose().to_owned())
+    }
+
+    /// Tells it to end. It takes no more connections soon after, and is gone after its drain limit at the latest.
+    ///
+    /// # Errors
+    /// [`ControlError::Gone`] when nobody is there.
+    pub async fn stop(&self) -> Result<(), ControlError> {
+        self.ask(Method::POST, "/stop", Payload::empty()).await.map(drop)
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Payload) -> Result<(Secret, Option<String>), ControlError> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|_| ControlError::Unreadable)?;
+        let response = self.client.send(request).await?;
+        let (head, mut body) = response.into_parts();
+        let mut text = zeroize::Zeroizing::new(Vec::new());
+        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            if let Ok(piece) = frame?.into_data() {
+                text.extend_from_slice(&piece);
+            }
+        }
+        let text = String::from_utf8(std::mem::take(&mut *text)).map_err(|_| ControlError::Unreadable)?;
+        let text = Secret::new(text);
+        let wants = head.headers.get(WANTS).and_then(|wants| Some(wants.to_str().ok()?.to_owned()));
+        match head.status {
+            code if code.is_success() => Ok((text, wants)),
+            StatusCode::SERVICE_UNAVAILABLE => Err(ControlError::Gone),
+            // What a proxy says when it refuses is for people.
+            _ => Err(ControlError::Refused { reason: credlet_api::visible(text.expose()) }),
+        }
+    }
+}
+
+/// Why a proxy did not answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// Nobody is there, or is about to go.
+    #[error("no proxy is running here")]
+    Gone,
+    /// Somebody else listens there, or has the directory.
+    #[error("the proxy's socket is another user's")]
+    Foreign,
+    /// It said no.
+    #[error("{reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// The path of a lock file cannot be passed on.
+    #[error("the path of the client's lock file is not UTF-8")]
+    Path,
+    /// It is another program, or another version.
+    #[error("the proxy's answer cannot be read")]
+    Unreadable,
+    /// Anything else that can happen to a connection.
+    #[error("the proxy cannot be asked")]
+    Connection(#[source] Error),
+}
+
+impl From<Error> for ControlError {
+    fn from(error: Error) -> Self {
+        let Error::Unreachable { source, .. } = &error else {
+            return match error {
+                // It ended while it was asked.
+                Error::Broken { .. } => Self::Gone,
+                error => Self::Connection(error),
+            };
+        };
+        match source.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+            Some(std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) => Self::Gone,
+            Some(std::io::ErrorKind::PermissionDenied) => Self::Foreign,
+            _ => Self::Connection(error),
+        }
+    }
+}
+
+/// Into the proxy's other socket.
+#[derive(Debug)]
+struct Socket(PathBuf);
+
+impl Route for Socket {
+    fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
+        Box::pin(async move {
+            match peer::connect(&self.0).await {
+                Ok(stream) => Ok(Box::new(stream) as _),
+                Err(error) => Err(Error::Unreachable { host: target.to_string().into(), source: Arc::new(error) }),
+            }
+        })
+    }
+
+    fn is_private(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,188 @@
+//! Finding the proxy that serves already, or starting it: what a plugin does that leaves when it has answered.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use credlet_core::{OsError, start_reporting};
+use tokio::sync::oneshot;
+
+use super::ask::{Answer, Control, ControlError};
+use super::listener;
+use super::process::{Stdio, close_to_others};
+use super::run::ServeError;
+use crate::dir::{Dir, DirError};
+
+/// A proxy that may be running, and how to start it if it is not.
+///
+/// However many plugins look for it at once, one of them starts it and the others wait for that.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    /// Where it is.
+    pub dir: Dir,
+    /// The program: this one, as a rule.
+    pub program: PathBuf,
+    /// What makes the program be the daemon. It is started with our environment, `KUBERNETES_EXEC_INFO` included, and
+    /// has to call [`Daemon::begin`] first.
+    pub args: Vec<OsString>,
+    /// How long its start may take: 30 s unless a person has to act.
+    pub patience: Duration,
+}
+
+/// What the daemon says when it listens.
+const READY: &str = "ready";
+
+impl Daemon {
+    /// With the usual patience.
+    pub fn new(dir: Dir, program: PathBuf, args: Vec<OsString>) -> Self {
+        Self { dir, program, args, patience: Duration::from_secs(30) }
+    }
+
+    /// The answer for a client: one that keeps this file locked, or one that knows nothing of sockets and locks.
+    ///
+    /// # Errors
+    /// When no daemon is there and none can be started.
+    pub async fn ask(&self, lock_file: Option<&Path>) -> Result<Answer, DaemonError> {
+        // The usual case: it is there.
+        if let Some(answer) = self.try_ask(lock_file).await? {
+            return Ok(answer);
+        }
+        let whole = async {
+            let _turn = self.turn().await?;
+            // Whoever had the turn before us may have started it. One that ends just now makes room for another.
+            for _ in 0..3 {
+                if let Some(answer) = self.try_ask(lock_file).await? {
+                    return Ok(answer);
+                }
+                match self.start().await {
+                    // Started by hand, perhaps; or by a plugin that was killed when it had done so.
+                    Err(DaemonError::Failed { message }) if message == ServeError::Taken.to_string() => {}
+                    started => started?,
+                }
+            }
+            self.try_ask(lock_file).await?.ok_or(DaemonError::Failed { message: "it ended at once".into() })
+        };
+        match tokio::time::timeout(self.patience, whole).await {
+            Ok(result) => result,
+            Err(_) => Err(DaemonError::TimedOut { limit: self.patience }),
+        }
+    }
+
+    /// `None`: nobody is there.
+    async fn try_ask(&self, lock_file: Option<&Path>) -> Result<Option<Answer>, DaemonError> {
+        match Control::of(&self.dir)?.lease(lock_file).await {
+            Err(ControlError::Gone) => Ok(None),
+            answer => Ok(Some(answer?)),
+        }
+    }
+
+    /// Our turn to start it, until what this gives is dropped.
+    async fn turn(&self) -> Result<File, DaemonError> {
+        let turn = listener::turn(self.dir.lock_file("start.lock")?, self.patience).await;
+        let turn = turn.map_err(|error| DaemonError::Start { reason: error.into() })?;
+        turn.ok_or(DaemonError::TimedOut { limit: self.patience })
+    }
+
+    /// Starts it and waits for its word.
+    async fn start(&self) -> Result<(), DaemonError> {
+        let started = start_reporting(&self.program, &self.args, []);
+        let mut starting = started.map_err(|reason| DaemonError::Start { reason })?;
+        let Some(mut report) = starting.report() else {
+            return Err(DaemonError::Failed { message: "it cannot be heard".into() });
+        };
+        let (give, take) = oneshot::channel();
+        let reading = std::thread::Builder::new().name("report".into()).spawn(move || {
+            let mut text = String::new();
+            // As much as is worth showing.
+            let _ = report.by_ref().take(4096).read_to_string(&mut text);
+            let _ = give.send(text);
+        });
+        reading.map_err(|error| DaemonError::Start { reason: error.into() })?;
+        let text = match tokio::time::timeout(self.patience, take).await {
+            Ok(text) => text.unwrap_or_default(),
+            Err(_) => {
+                starting.give_up();
+                return Err(DaemonError::TimedOut { limit: self.patience });
+            }
+        };
+        match text.trim() {
+            READY => Ok(()),
+            "" => Err(DaemonError::Failed { message: "it ended without a word".into() }),
+            message => Err(DaemonError::Failed { message: credlet_api::visible(message) }),
+        }
+    }
+
+    /// To be called first in the daemon's own process, before it has threads.
+    ///
+    /// # Errors
+    /// When this process cannot be made safe.
+    pub fn begin() -> std::io::Result<Beginning> {
+        let beginning = Beginning { stdio: Stdio::prepare()? };
+        close_to_others()?;
+        Ok(beginning)
+    }
+}
+
+/// A daemon that somebody waits for.
+#[derive(Debug)]
+#[must_use = "somebody waits for it"]
+pub struct Beginning {
+    stdio: Stdio,
+}
+
+impl Beginning {
+    /// It listens. From now on it has no standard streams.
+    ///
+    /// # Errors
+    /// When they cannot be let go of; then it must end, because somebody would wait for it for ever.
+    pub fn ready(self) -> std::io::Result<()> {
+        self.say(READY)
+    }
+
+    /// It cannot begin, and says why to whoever started it.
+    ///
+    /// # Errors
+    /// As with [`ready`](Self::ready).
+    pub fn failed(self, why: impl std::fmt::Display) -> std::io::Result<()> {
+        self.say(&why.to_string())
+    }
+
+    fn say(self, word: &str) -> std::io::Result<()> {
+        // If nobody listens any more, that is their business.
+        let _ = std::io::stdout().lock().write_all(word.as_bytes());
+        let _ = std::io::stdout().lock().flush();
+        self.stdio.let_go()
+    }
+}
+
+/// Why there is no daemon.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// Whoever owns the directory must act.
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    /// One is there, but does not do as it is asked.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// It could not be started.
+    #[error("the proxy cannot be started: {reason}")]
+    Start {
+        /// The system's reason.
+        reason: OsError,
+    },
+    /// It gave up at once.
+    #[error("the proxy did not start: {message}")]
+    Failed {
+        /// What it said.
+        message: String,
+    },
+    /// It took too long.
+    #[error("the proxy did not start within {} seconds", limit.as_secs())]
+    TimedOut {
+        /// How long it was given.
+        limit: Duration,
+    },
+}

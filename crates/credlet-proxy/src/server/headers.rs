@@ -1,0 +1,165 @@
+//! Which headers go on, and which are for one hop or one reader only.
+
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Version};
+
+use super::rescue::{ERROR, Trouble};
+
+/// Counted as HTTP/2 does, with a little for each.
+pub(super) fn limit(headers: &HeaderMap, largest: u32) -> Result<(), Trouble> {
+    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
+    if size <= largest as usize { Ok(()) } else { Err(Trouble::large_head(largest)) }
+}
+
+/// Takes away what must not reach the API server:
+/// - what is for this hop: `Connection` and whatever it names, `Keep-Alive`, `Proxy-…`, `Transfer-Encoding`, `Upgrade`,
+///   `TE` but for trailers, which pass through us;
+/// - `Expect`: whoever reads the body here has said `100 Continue` already;
+/// - `Host`: the API server's own name takes its place;
+/// - `Authorization`: what a client shows us is for us;
+/// - `X-Remote-…`: with a front proxy's certificate, an API server believes them.
+///
+/// Nothing is added: an `X-Forwarded-For` would end up in the audit log as the origin of the request.
+pub(super) fn clean_request(headers: &mut HeaderMap) {
+    let trailers = lists(headers, &TE, "trailers");
+    if headers.contains_key(TRANSFER_ENCODING) {
+        // Two lengths are how a request hides in another.
+        headers.remove(CONTENT_LENGTH);
+    }
+    clean_hop(headers);
+    for name in [EXPECT, HOST, AUTHORIZATION, TE] {
+        headers.remove(name);
+    }
+    remove_with_prefix(headers, "x-remote-");
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Takes away what was for the hop from the API server to us, and the mark of our own answers: nobody else sets it.
+pub(super) fn clean_response(headers: &mut HeaderMap) {
+    clean_hop(headers);
+    headers.remove(ERROR);
+}
+
+fn clean_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = items(headers, &CONNECTION).filter_map(|name| name.parse().ok()).collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, HeaderName::from_static("keep-alive"), TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    remove_with_prefix(headers, "proxy-");
+}
+
+fn remove_with_prefix(headers: &mut HeaderMap, prefix: &str) {
+    let found: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with(prefix)).cloned().collect();
+    for name in found {
+        headers.remove(name);
+    }
+}
+
+/// The protocol that a client asks to change to. Not to another version of HTTP: on such a connection requests would
+/// pass by all that is done here.
+pub(super) fn wanted_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
+    let headers = request.headers();
+    if request.version() != Version::HTTP_11 || !lists(headers, &CONNECTION, "upgrade") {
+        return None;
+    }
+    let is_http = |protocol: &str| {
+        let protocol = protocol.to_ascii_lowercase();
+        protocol == "h2c" || protocol == "h2" || protocol.starts_with("http")
+    };
+    if items(headers, &UPGRADE).any(is_http) {
+        return None;
+    }
+    headers.get(UPGRADE).cloned()
+}
+
+/// What [`clean_request`] has removed, put back for the next hop.
+pub(super) fn ask_for_upgrade(headers: &mut HeaderMap, protocol: &HeaderValue) {
+    headers.insert(UPGRADE, protocol.clone());
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+}
+
+fn lists(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
+    items(headers, name).any(|found| found.eq_ignore_ascii_case(item))
+}
+
+/// The members of a list, over all headers of the name.
+fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    fn left(headers: &HeaderMap) -> Vec<&str> {
+        let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_is_for_one_hop_stays_there_and_the_rest_goes_on() {
+        let mut headers = map(&[
+            ("accept", "application/json"),
+            ("connection", "Keep-Alive, X-Hop"),
+            ("connection", "x-other"),
+            ("x-hop", "1"),
+            ("x-other", "1"),
+            ("keep-alive", "5"),
+            ("proxy-authorization", "Basic x"),
+            ("proxy-connection", "close"),
+            ("transfer-encoding", "chunked"),
+            ("content-length", "3"),
+            ("te", "gzip, Trailers"),
+            ("trailer", "x-sum"),
+            ("expect", "100-continue"),
+            ("host", "x"),
+            ("authorization", "Bearer x"),
+            ("x-remote-user", "root"),
+            ("x-remote-group", "system:masters"),
+            ("x-remote-extra-scopes", "all"),
+            ("impersonate-user", "ada"),
+            ("upgrade", "websocket"),
+        ]);
+        clean_request(&mut headers);
+        assert_eq!(left(&headers), ["accept", "impersonate-user", "te", "trailer"]);
+        assert_eq!(headers[TE], "trailers");
+    }
+
+    #[test]
+    fn an_answer_cannot_pass_for_one_of_ours() {
+        let mut headers =
+            map(&[("exec-proxy-error", "x"), ("connection", "close"), ("trailer", "x-sum"), ("date", "x")]);
+        clean_response(&mut headers);
+        assert_eq!(left(&headers), ["date", "trailer"]);
+    }
+
+    #[test]
+    fn an_upgrade_is_one_by_both_headers_and_never_to_another_http() {
+        let wanted = |connection: &'static str, upgrade: &'static str| {
+            let mut request = Request::new(());
+            *request.headers_mut() = map(&[("connection", connection), ("upgrade", upgrade)]);
+            wanted_upgrade(&request)
+        };
+        assert_eq!(wanted("Upgrade", "SPDY/3.1").unwrap(), "SPDY/3.1");
+        assert_eq!(wanted("keep-alive, upgrade", "websocket").unwrap(), "websocket");
+        for (connection, upgrade) in [
+            ("close", "websocket"),
+            ("upgrade, http2-settings", "h2c"),
+            ("upgrade", "websocket, H2C"),
+            ("upgrade", "HTTP/2.0"),
+        ] {
+            assert_eq!(wanted(connection, upgrade), None, "{connection} {upgrade}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Sockets that nobody finds before somebody listens behind them.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::oneshot;
+
+use super::ServeError;
+use crate::dir::Dir;
+
+/// The longest path a socket can have.
+const LONGEST: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+
+/// How long a dying proxy may hold on to its place.
+const LAST_BREATH: Duration = Duration::from_secs(5);
+
+/// The right to put sockets into a directory, for one process at a time and as long as it likes.
+#[derive(Debug)]
+pub(super) struct Place {
+    dir: Dir,
+    /// Freed by the kernel when this process ends, however it ends.
+    _lock: File,
+}
+
+impl Place {
+    /// # Errors
+    /// [`ServeError::Taken`] when another proxy has it.
+    pub(super) async fn take(dir: Dir) -> Result<Self, ServeError> {
+        let lock = dir.lock_file("daemon.lock")?;
+        let unable = |error: io::Error| ServeError::Listen { reason: error.into() };
+        let lock = match lock.try_lock() {
+            Ok(()) => lock,
+            Err(TryLockError::Error(error)) => return Err(unable(error)),
+            Err(TryLockError::WouldBlock) if UnixStream::connect(dir.control()).await.is_ok() => {
+                return Err(ServeError::Taken);
+            }
+            // Nobody listens, so its holder is about to go: a killed process takes a moment to let go of its locks.
+            Err(TryLockError::WouldBlock) => turn(lock, LAST_BREATH).await.map_err(unable)?.ok_or(ServeError::Taken)?,
+        };
+        Ok(Self { dir, _lock: lock })
+    }
+
+    /// Listens at `path`, in the place of whatever an earlier proxy has left there. The socket gets this name when it
+    /// is ready: whoever finds it can connect.
+    pub(super) fn listen(&self, path: PathBuf) -> Result<UnixListener, ServeError> {
+        // `s.sock` is at first `s.<number of this process>`, which is as short as can be.
+        let draft = path.with_extension(std::process::id().to_string());
+        if path.as_os_str().len().max(draft.as_os_str().len()) > LONGEST {
+            return Err(ServeError::PathTooLong { path, longest: LONGEST });
+        }
+        let listening = || -> io::Result<UnixListener> {
+            let _ = fs::remove_file(&draft);
+            let listener = std::os::unix::net::UnixListener::bind(&draft)?;
+            // Nobody else can enter the directory, so it does not matter what it was until now.
+            fs::set_permissions(&draft, fs::Permissions::from_mode(0o600))?;
+            listener.set_nonblocking(true)?;
+            fs::rename(&draft, &path)?;
+            UnixListener::from_std(listener)
+        };
+        listening().map_err(|error| {
+            let _ = fs::remove_file(&draft);
+            ServeError::Listen { reason: error.into() }
+        })
+    }
+
+    /// Takes the sockets away and lets the next proxy in.
+    pub(super) fn leave(self) {
+        if self.dir.process().is_some() {
+            return self.dir.remove();
+        }
+        let _ = fs::remove_file(self.dir.socket());
+        let _ = fs::remove_file(self.dir.control());
+    }
+}
+
+/// Waits for the lock of a file. The kernel wakes whoever is next; it is asked on a thread of its own, which the runtime
+/// does not wait for at its end. `None`: the limit is over. If the lock comes later, it is let go of at once.
+pub(super) async fn turn(file: File, limit: Duration) -> io::Result<Option<File>> {
+    let (give, take) = oneshot::channel();
+    std::thread::Builder::new().name("lock".into()).stack_size(64 << 10).spawn(move || {
+        let locked = file.lock();
+        let _ = give.send(locked.map(|()| file));
+    })?;
+    match tokio::time::timeout(limit, take).await {
+        Ok(Ok(locked)) => locked.map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Listens at a port of 127.0.0.1 and nowhere else.
+pub(super) async fn loopback(port: u16) -> Result<(TcpListener, u16), ServeError> {
+    let taken = |error: io::Error| ServeError::Port { port, reason: error.into() };
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.map_err(taken)?;
+    let port = listener.local_addr().map_err(taken)?.port();
+    Ok((listener, port))
+}

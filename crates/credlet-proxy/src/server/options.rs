@@ -1,0 +1,129 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use credlet_api::exec::{Cluster, ExecInfo, InfoError};
+use credlet_client::conn::{self, Crypto, Proxy, Roots, Server, Settings};
+use credlet_core::World;
+
+use super::local::Authority;
+use crate::dir::Dir;
+
+/// The cluster that a proxy serves: one for its whole life. Nothing in a request chooses it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub(super) settings: Settings,
+}
+
+impl Target {
+    /// The cluster that the client told its plugin of.
+    ///
+    /// # Errors
+    /// When the kubeconfig does not say `provideClusterInfo: true`, or says something unusable.
+    pub fn of(info: &ExecInfo, crypto: Crypto, world: &World) -> Result<Self, TargetError> {
+        info.connection()?;
+        let cluster = info.spec.cluster.as_ref().ok_or(InfoError::NoCluster)?;
+        Self::new(cluster, crypto, world)
+    }
+
+    /// This cluster, reached through the proxies that it names or that the environment does.
+    ///
+    /// # Errors
+    /// What is wrong with its description.
+    pub fn new(cluster: &Cluster, crypto: Crypto, world: &World) -> Result<Self, TargetError> {
+        let server = Server::parse(&cluster.server)?;
+        let configured = Some(&cluster.proxy_url).filter(|url| !url.is_empty());
+        let proxy = Proxy::choose(configured, &server, &*world.env)?;
+        let mut settings = Settings::new(server, crypto, Arc::clone(&world.clock));
+        settings.proxy = proxy;
+        settings.tls_server_name = Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty());
+        settings.roots = match &cluster.certificate_authority_data {
+            _ if cluster.insecure_skip_tls_verify => {
+                tracing::warn!(server = %settings.server, "whoever answers is taken for the API server");
+                Roots::Unchecked
+            }
+            pem if pem.is_empty() => Roots::Platform,
+            pem => Roots::Pem(pem.clone()),
+        };
+        Ok(Self { settings })
+    }
+
+    /// The API server.
+    pub fn server(&self) -> &Server {
+        &self.settings.server
+    }
+}
+
+/// Why there is nothing to serve. Whoever wrote the kubeconfig must act.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// The client did not say which cluster.
+    #[error(transparent)]
+    Info(#[from] InfoError),
+    /// The cluster cannot be reached as it is described.
+    #[error(transparent)]
+    Connection(#[from] conn::Error),
+}
+
+/// How a proxy listens, and how long it lives.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The cluster.
+    pub target: Target,
+    /// Where its sockets are.
+    pub dir: Dir,
+    /// Whether the socket speaks TLS. Yes by default.
+    pub hop: Hop,
+    /// A port for clients that know nothing of sockets. None by default.
+    pub loopback: Option<Loopback>,
+    /// The lock files of clients that are known from the start: that of its client, for a plugin that is the proxy.
+    pub leases: Vec<PathBuf>,
+    /// How long to stay when the last client has gone and nothing is in flight: 5 minutes. Zero: not at all, and
+    /// what is still in flight then has the drain limit.
+    pub linger: Duration,
+    /// After how long to end in any case, so that whoever unlocked a key has to do it again: 12 hours.
+    pub max_life: Duration,
+    /// How long requests that are in flight at the end may take: 10 s. Upgraded connections are cut at once.
+    pub drain: Duration,
+    /// Whose requests are answered besides this user's own. Nobody's by default.
+    pub also_serve: Vec<u32>,
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new(target: Target, dir: Dir) -> Self {
+        Self {
+            target,
+            dir,
+            hop: Hop::Tls,
+            loopback: None,
+            leases: Vec::new(),
+            linger: Duration::from_secs(5 * 60),
+            max_life: Duration::from_secs(12 * 60 * 60),
+            drain: Duration::from_secs(10),
+            also_serve: Vec::new(),
+        }
+    }
+}
+
+/// What is spoken on the proxy's socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hop {
+    /// TLS 1.3, both sides with a certificate of an authority that lives as long as the proxy. Permissions and peer
+    /// credentials say the same, but the specification wants both.
+    #[default]
+    Tls,
+    /// HTTP/1.1 as it is.
+    Plain,
+}
+
+/// A port of 127.0.0.1, TLS with a client certificate required, HTTP/2 and HTTP/1.1.
+#[derive(Clone, Debug)]
+pub struct Loopback {
+    /// 0: any free one.
+    pub port: u16,
+    /// Whose certificates are shown and accepted there. See [`Authority::kept_in`].
+    pub authority: Arc<Authority>,
+}

@@ -1,0 +1,372 @@
+//! The life of a proxy: it listens, it serves, it sees that nobody needs it any more, it ends.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use credlet_api::Secret;
+use credlet_api::exec::{ExecCredentialStatus, ProxyConfig};
+use credlet_client::conn;
+use credlet_core::{Clock, OsError};
+use jiff::SignedDuration;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use super::accept::{Connections, Doors, LoopbackDoor};
+use super::authority::Authorities;
+use super::control;
+use super::leases::{Leases, Taken};
+use super::listener::{self, Place};
+use super::local::{Authority, AuthorityError};
+use super::metrics::{Elsewhere, Metrics};
+use super::options::{Hop, Options};
+use super::peer::Peers;
+use super::stack::Stack;
+use crate::dir::DirError;
+use crate::sign::Signer;
+
+/// For so long a proxy waits for its first client, however short its linger is.
+const FIRST_CLIENT: Duration = Duration::from_secs(30);
+
+/// For so long a client without a lock may go on without asking again. It has a certificate for longer, but who knows
+/// whether it is still there.
+const WITHOUT_LOCK: SignedDuration = SignedDuration::from_mins(30);
+
+/// Serves until nobody needs it any more. For a daemon that has told its starter that it listens, use [`Server::bind`]
+/// and [`Server::run`].
+///
+/// # Errors
+/// When it cannot begin.
+pub async fn serve(signer: Arc<dyn Signer>, options: Options) -> Result<Ended, ServeError> {
+    Ok(Server::bind(signer, options).await?.run().await)
+}
+
+/// A proxy that listens already and is about to be [run](Self::run).
+#[derive(Debug)]
+pub struct Server {
+    pub(super) shared: Arc<Shared>,
+    place: Place,
+    doors: Doors,
+    control: UnixListener,
+    ending: watch::Sender<bool>,
+    options: Options,
+}
+
+/// What the requests of clients and the questions about the proxy itself have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) stack: Arc<Stack>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) began: jiff::Timestamp,
+    pub(super) server: conn::Server,
+    pub(super) socket: PathBuf,
+    pub(super) port: Option<u16>,
+    pub(super) stop: Notify,
+    /// `None`: the socket speaks no TLS.
+    hop: Option<Arc<Authority>>,
+    loopback: Option<Arc<Authority>>,
+}
+
+/// Why a proxy came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// No client needs it.
+    Unneeded,
+    /// Somebody told it to.
+    Told,
+    /// It has lived for as long as it may.
+    Old,
+}
+
+impl Server {
+    /// Listens. Connections are accepted from now on, and served when it is [run](Self::run).
+    ///
+    /// # Errors
+    /// [`ServeError::Taken`] if there is one in this directory already; else whoever configured it must act.
+    pub async fn bind(signer: Arc<dyn Signer>, options: Options) -> Result<Self, ServeError> {
+        let settings = options.target.settings.clone();
+        let (clock, crypto, server) = (settings.clock.clone(), settings.crypto.clone(), settings.server.clone());
+        let place = Place::take(options.dir.clone()).await?;
+        let peers = Peers::new(options.also_serve.clone());
+
+        let hop = match options.hop {
+            Hop::Tls => Some(Arc::new(Authority::fresh(clock.now())?)),
+            Hop::Plain => None,
+        };
+        let tls = |authority: &Arc<Authority>| authority.server_config(&crypto);
+        let (mut loopback, mut port) = (None, None);
+        if let Some(wanted) = &options.loopback {
+            let (listener, bound) = listener::loopback(wanted.port).await?;
+            port = Some(bound);
+            let tls = tls(&wanted.authority)?;
+            loopback = Some(LoopbackDoor { listener, tls, authorities: authorities(&server, port)? });
+        }
+        let socket_tls = hop.as_ref().map(tls).transpose()?;
+        let socket_authorities = authorities(&server, None)?;
+        let control = place.listen(options.dir.control())?;
+        // Last: whoever finds it may take everything else for granted.
+        let socket = place.listen(options.dir.socket())?;
+        let doors = Doors { socket, peers, socket_tls, socket_authorities, loopback };
+
+        let (ending, told) = watch::channel(false);
+        let (metrics, leases) = (Metrics::new(), Leases::new());
+        for path in &options.leases {
+            if leases.take(path).map_err(|error| ServeError::Lease { reason: error.into() })? == Taken::Gone {
+                return Err(ServeError::ClientGone);
+            }
+        }
+        let stack = Stack {
+            signer,
+            upstream: conn::Client::new(settings)?,
+            metrics: Arc::clone(&metrics),
+            clock: Arc::clone(&clock),
+            ending: told,
+        };
+        let shared = Shared {
+            stack: Arc::new(stack),
+            leases,
+            metrics,
+            began: clock.now(),
+            clock,
+            server,
+            socket: options.dir.socket(),
+            port,
+            stop: Notify::new(),
+            hop,
+            loopback: options.loopback.as_ref().map(|loopback| Arc::clone(&loopback.authority)),
+        };
+        Ok(Self { shared: Arc::new(shared), place, doors, control, ending, options })
+    }
+
+    /// What a plugin that is the proxy answers: the socket, and what to show there.
+    ///
+    /// # Errors
+    /// When no certificate could be made.
+    pub fn answer(&self) -> Result<ExecCredentialStatus, ServeError> {
+        Ok(self.shared.answer()?)
+    }
+
+    /// The port of 127.0.0.1, if it listens at one.
+    pub fn port(&self) -> Option<u16> {
+        self.shared.port
+    }
+
+    /// Serves until nobody needs it any more, it is told to end, or it is too old. Then new connections go to the next
+    /// proxy, requests in flight are given the drain limit, and upgraded connections are cut.
+    pub async fn run(self) -> Ended {
+        let mut connections = Connections::new(Arc::clone(&self.shared.stack), self.ending.subscribe());
+        let mut questions = JoinSet::new();
+        let ended = {
+            let life = live(&self.shared, &self.options);
+            tokio::pin!(life);
+            loop {
+                tokio::select! {
+                    ended = &mut life => break ended,
+                    () = connections.accept(&self.doors) => {}
+                    () = control::accept(&self.control, &self.shared, &mut questions) => {}
+                }
+            }
+        };
+        tracing::info!(?ended, "the proxy ends");
+        // In this order: nobody finds us any more, then the next one may come, then those who are here are seen off.
+        // (The port is free before the sockets' names are: the next one wants both.)
+        drop((self.doors, self.control));
+        self.place.leave();
+        self.ending.send_replace(true);
+        let drained = async {
+            connections.ended().await;
+            while questions.join_next().await.is_some() {}
+        };
+        tokio::select! {
+            () = drained => {}
+            () = self.shared.clock.sleep(self.options.drain) => {}
+        }
+        ended
+    }
+}
+
+fn authorities(server: &conn::Server, port: Option<u16>) -> Result<Arc<Authorities>, ServeError> {
+    Authorities::new(server, port)
+        .map(Arc::new)
+        .map_err(|_| ServeError::Target(conn::Error::Server { reason: "has a host that no request can name" }))
+}
+
+impl Shared {
+    /// For a client that can be sent to a socket.
+    pub(super) fn answer(&self) -> Result<ExecCredentialStatus, AuthorityError> {
+        let url = socket_url(&self.socket);
+        let Some(hop) = &self.hop else {
+            let proxy_config = Some(ProxyConfig { url, ..ProxyConfig::default() });
+            return Ok(ExecCredentialStatus { proxy_config, ..ExecCredentialStatus::default() });
+        };
+        let client = hop.client(self.clock.now())?;
+        let certificate_authority_data = hop.certificate().as_bytes().to_vec();
+        let status = ExecCredentialStatus {
+            proxy_config: Some(ProxyConfig { url, certificate_authority_data }),
+            ..ExecCredentialStatus::certificate(client.certificate, client.key)
+        };
+        Ok(status.expiring(client.not_after - SignedDuration::from_mins(5)))
+    }
+
+    /// For a client that knows nothing of sockets and locks: a certificate for the port, which it asks for again while
+    /// it lives, and which the proxy stays for until then. `None`: there is no port.
+    pub(super) fn answer_for_port(&self) -> Option<Result<ExecCredentialStatus, AuthorityError>> {
+        let authority = self.loopback.as_ref()?;
+        let now = self.clock.now();
+        Some(authority.client(now).map(|client| {
+            let until = client.not_after.min(now + WITHOUT_LOCK);
+            ExecCredentialStatus::certificate(client.certificate, client.key).expiring(until)
+        }))
+    }
+
+    /// Stays for a client that has no lock. False: too late.
+    pub(super) fn stay(&self) -> bool {
+        let some = Duration::try_from(WITHOUT_LOCK).unwrap_or_default();
+        self.leases.take_until(self.clock.monotonic() + some)
+    }
+
+    pub(super) fn elsewhere(&self) -> Elsewhere {
+        Elsewhere {
+            leases: *self.leases.held().borrow(),
+            handshakes: self.stack.upstream.connections(),
+            signatures: self.stack.signer.signatures(),
+        }
+    }
+
+    pub(super) fn wants(&self) -> Option<String> {
+        self.stack.signer.wants()
+    }
+
+    pub(super) async fn unlock(&self, answer: Secret) -> Result<(), crate::sign::SignError> {
+        self.stack.signer.unlock(answer).await
+    }
+}
+
+/// Returns when it is time to end.
+async fn live(shared: &Shared, options: &Options) -> Ended {
+    tokio::select! {
+        () = shared.stop.notified() => Ended::Told,
+        () = told_by_signal() => Ended::Told,
+        () = shared.clock.sleep(options.max_life) => Ended::Old,
+        () = unneeded(shared, options.linger) => Ended::Unneeded,
+    }
+}
+
+async fn told_by_signal() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Returns when there has been no client for as long as `linger`, and no request.
+async fn unneeded(shared: &Shared, linger: Duration) {
+    let clock = &shared.clock;
+    let mut held = shared.leases.held();
+    let mut since = clock.monotonic();
+    let mut patience = linger;
+    if *held.borrow_and_update() == 0 {
+        patience = patience.max(FIRST_CLIENT);
+    }
+    loop {
+        if *held.borrow_and_update() > 0 {
+            // The leases live as long as we do.
+            let _ = held.wait_for(|held| *held == 0).await;
+            (since, patience) = (clock.monotonic(), linger);
+        }
+        let now = clock.monotonic();
+        let busy = shared.metrics.in_flight() > 0 && !patience.is_zero();
+        let since = if busy { now } else { since.max(shared.metrics.last_end()) };
+        let until = (since + patience).max(shared.leases.until());
+        if until <= now && shared.leases.close(now) {
+            return;
+        }
+        tokio::select! {
+            () = clock.sleep(until.saturating_sub(now).max(Duration::from_millis(10))) => {}
+            _ = held.changed() => {}
+        }
+    }
+}
+
+/// The path as a URL has it.
+fn socket_url(path: &std::path::Path) -> String {
+    let mut url = String::from("unix://");
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => url.push(byte.into()),
+            byte if byte.is_ascii_alphanumeric() => url.push(byte.into()),
+            byte => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    url
+}
+
+/// Why a proxy did not begin, by who must act.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Nobody: there is one already, which will do.
+    #[error("there is another proxy in this directory")]
+    Taken,
+    /// Nobody: the client that wanted it is gone.
+    #[error("the client that wanted this proxy is gone")]
+    ClientGone,
+    /// Whoever owns the directory.
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    /// Whoever chose the directory.
+    #[error("{} has more than the {longest} bytes that the path of a socket may have", credlet_api::visible(&path.to_string_lossy()))]
+    PathTooLong {
+        /// The path.
+        path: PathBuf,
+        /// How long it may be.
+        longest: usize,
+    },
+    /// Whoever chose the port, or has it.
+    #[error("port {port} of this machine cannot be listened at: {reason}")]
+    Port {
+        /// Which.
+        port: u16,
+        /// The system's reason.
+        reason: OsError,
+    },
+    /// Whoever runs this system.
+    #[error("the proxy's socket cannot be made: {reason}")]
+    Listen {
+        /// The system's reason.
+        reason: OsError,
+    },
+    /// The client, whose lock file it is.
+    #[error("the client's lock file cannot be used: {reason}")]
+    Lease {
+        /// The system's reason.
+        reason: OsError,
+    },
+    /// Whoever wrote the kubeconfig.
+    #[error(transparent)]
+    Target(#[from] conn::Error),
+    /// See there.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_becomes_a_url_whatever_is_in_it() {
+        let url = |path: &str| socket_url(std::path::Path::new(path));
+        assert_eq!(url("/run/user/1000/credlet/0a/s.sock"), "unix:///run/user/1000/credlet/0a/s.sock");
+        assert_eq!(url("/tmp/a b%?#é"), "unix:///tmp/a%20b%25%3F%23%C3%A9");
+    }
+}

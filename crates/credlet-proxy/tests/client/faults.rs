@@ -1,0 +1,148 @@
+//! The proxy is gone: between requests, in the middle of one, or it never was.
+
+use bytes::Bytes;
+use credlet_testkit::plugin::{Plugin, wait_for_end};
+use credlet_testkit::server::Order;
+use http_body_util::Full;
+
+use super::*;
+
+#[tokio::test]
+async fn a_socket_that_is_missing_or_deserted_makes_the_plugin_run_again_and_the_request_go_through() {
+    for deserted in [false, true] {
+        let stand = Stand::new();
+        let tunnel = stand.tunnel();
+        if deserted {
+            // Its listener is closed at once, and the file stays.
+            drop(std::os::unix::net::UnixListener::bind(tunnel.socket()).unwrap());
+            fs::set_permissions(tunnel.socket(), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let plugin = Plugin::new()
+            .answers_with_proxy(tunnel.url())
+            .on_the_next_run()
+            .leaves_a_proxy(&tunnel)
+            .answers_with_proxy(tunnel.url());
+        let client = stand.client(&plugin);
+        // A body that can be read only once: nothing of it was, before there was a proxy.
+        let body = Payload::stream(Full::new(Bytes::from_static(b"hello")));
+        let response = within(client.send(Request::post("/echo").body(body).unwrap())).await.unwrap();
+        let body = within(response.into_body().collect()).await.unwrap().to_bytes();
+        assert!(String::from_utf8_lossy(&body).contains("hello"));
+        assert_eq!((plugin.runs(), stand.seen("POST")), (2, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_killed_between_requests_is_reaped_and_started_again_by_the_next() {
+    let stand = Stand::new();
+    let plugin = stand.server_plugin();
+    let client = stand.client(&plugin);
+    assert_eq!(status(&client, Method::POST, "/echo").await, StatusCode::OK);
+    let pid = plugin.pids()[0];
+    kill(pid);
+    if fs::exists("/proc/self/stat").unwrap() {
+        // It is a child of this process, and not even a zombie of it is left.
+        let entry = PathBuf::from(format!("/proc/{pid}"));
+        within(async {
+            while entry.exists() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+    assert_eq!(status(&client, Method::POST, "/echo").await, StatusCode::OK);
+    assert_eq!((plugin.runs(), stand.seen("POST")), (2, 2));
+}
+
+#[tokio::test]
+async fn a_write_whose_proxy_is_killed_before_the_answer_is_not_sent_again_and_a_read_is() {
+    // On a connection that has served before, and on a new one.
+    for (method, used, goes_through) in [
+        (Method::POST, false, false),
+        (Method::POST, true, false),
+        (Method::DELETE, true, false),
+        (Method::GET, false, true),
+        (Method::GET, true, true),
+        (Method::OPTIONS, false, true),
+    ] {
+        let stand = Stand::new();
+        let plugin = stand.server_plugin();
+        let client = stand.client(&plugin);
+        if used {
+            assert_eq!(get(&client).await, StatusCode::OK);
+        }
+        let earlier = stand.server.counts().requests;
+        stand.server.next(1, Order::Stall);
+        let request = spawn(&client, method.clone(), "/echo");
+        within(stand.server.until(|counts| counts.requests > earlier)).await;
+        kill(plugin.pids()[0]);
+        match within(request).await.unwrap() {
+            Ok(response) => assert!(goes_through && response.status() == StatusCode::OK, "{method}"),
+            Err(error) => {
+                stand.watch.error(&*error);
+                assert!(!goes_through, "{method} ({used}): {error}");
+            }
+        }
+        let times = if goes_through { 2 } else { 1 };
+        assert_eq!((plugin.runs(), stand.server.counts().requests - earlier), (times, times), "{method}");
+        // In any case the next one finds another proxy.
+        assert_eq!(get(&client).await, StatusCode::OK);
+        assert_eq!(plugin.runs(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_server_runs_the_plugin_once_more_and_then_stands() {
+    let stand = Stand::new();
+    let plugin = stand.starter();
+    let client = stand.client(&plugin);
+    assert_eq!(get(&client).await, StatusCode::OK);
+    stand.server.revoke_client("proxied");
+    for _ in 0..5 {
+        assert_eq!(get(&client).await, StatusCode::UNAUTHORIZED);
+    }
+    assert_eq!(plugin.runs(), 2);
+}
+
+#[tokio::test]
+async fn a_proxy_that_cannot_be_started_again_is_told_with_the_plugins_words() {
+    let stand = Stand::new();
+    let tunnel = stand.tunnel();
+    let plugin = Plugin::new()
+        .answers_with_proxy(tunnel.url())
+        .on_the_next_run()
+        .prints_to(credlet_testkit::plugin::Stream::Stderr, "no card in the reader\n")
+        .exits(1);
+    let error = stand.error(&stand.client(&plugin)).await;
+    assert!(error.starts_with(&format!("the plugin's proxy at {} is gone, and there is no other: ", tunnel.url())));
+    assert!(error.ends_with("exited with code 1: no card in the reader"), "{error}");
+}
+
+#[tokio::test]
+async fn a_proxy_whose_credential_expires_is_replaced_and_the_old_one_ended() {
+    let stand = Stand::new();
+    let (one, two) = (stand.tunnel(), Tunnel::new(&stand.other_dir(), &stand.server, &stand.ca, &stand.identity));
+    let plugin = Plugin::new()
+        .listens(&one)
+        .answers_with_proxy(one.url())
+        .expiring_in(Duration::from_secs(2))
+        .hangs()
+        .on_the_next_run()
+        .listens(&two)
+        .answers_with_proxy(two.url())
+        .hangs();
+    let client = stand.client(&plugin);
+    assert_eq!(get(&client).await, StatusCode::OK);
+    // Renewed ahead, behind everybody's back.
+    within(plugin.has_run(2)).await;
+    within(async {
+        while stand.server.requests().last().unwrap().connection == 1 {
+            assert_eq!(get(&client).await, StatusCode::OK);
+        }
+    })
+    .await;
+    let first = plugin.pids()[0];
+    tokio::task::spawn_blocking(move || wait_for_end(first)).await.unwrap();
+    assert_eq!(get(&client).await, StatusCode::OK);
+    assert_eq!(plugin.runs(), 2);
+}

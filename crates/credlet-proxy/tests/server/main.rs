@@ -1,0 +1,11 @@
+//! The server half, with real sockets, real TLS and real processes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod hop;
+mod http;
+mod life;
+mod roles;
+mod signers;
+mod streams;
+mod support;

@@ -1,0 +1,167 @@
+//! The parts that this test program plays in processes of their own. It is started again with the name of a part in its
+//! environment, and a constructor that runs before `main` sees it: `credlet-testkit`'s `start.rs` explains how.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::exit,
+    reason = "it plays programs that have a process to themselves"
+)]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio as Pipe};
+use std::sync::Arc;
+use std::time::Duration;
+
+use credlet_api::exec::{ApiVersion, Cluster};
+use credlet_proxy::dir::Dir;
+use credlet_proxy::server::{Daemon, Hop, Options, ServeError, Server, Stdio};
+
+use crate::support::{Simple, target};
+
+const ROLE: &str = "CREDLET_PROXY_TEST_ROLE";
+
+/// A part, to be played.
+pub(crate) struct Role(Command);
+
+impl Role {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::of(&std::env::current_exe().unwrap(), name)
+    }
+
+    /// Played by a copy of this program.
+    pub(crate) fn of(program: &Path, name: &str) -> Self {
+        let mut command = Command::new(program);
+        command.env(ROLE, name).stdin(Pipe::null()).stdout(Pipe::piped()).stderr(Pipe::inherit());
+        Self(command)
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    pub(crate) fn as_user(mut self, uid: u32) -> Self {
+        std::os::unix::process::CommandExt::uid(&mut self.0, uid);
+        self
+    }
+
+    pub(crate) fn play(mut self) -> Child {
+        self.0.spawn().unwrap()
+    }
+}
+
+extern "C" fn start() {
+    let Some(role) = std::env::var_os(ROLE) else { return };
+    match role.to_str().unwrap() {
+        "daemon" => daemon(),
+        "plugin that starts a daemon" => plugin_with_daemon(),
+        "plugin that is the proxy" => plugin_that_stays(),
+        "client" => client(),
+        "visitor" => visitor(),
+        role => panic!("no such role: {role}"),
+    }
+    std::process::exit(0);
+}
+
+#[expect(unsafe_code, reason = "there is no safe way to run before main; the one line is all of it")]
+mod constructor {
+    // SAFETY: the section holds pointers to functions that the loader calls once, before `main` and before there is
+    // another thread. std fills in its arguments earlier, from the same section with a higher priority.
+    #[used]
+    #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
+    #[cfg_attr(not(target_os = "macos"), unsafe(link_section = ".init_array"))]
+    static START: extern "C" fn() = super::start;
+}
+
+fn told(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn options() -> Options {
+    let ca = std::fs::read(told("TEST_CA").unwrap()).unwrap();
+    let server = told("TEST_SERVER").unwrap();
+    let cluster = Cluster { server, certificate_authority_data: ca, ..Cluster::default() };
+    let dir = Dir::open(PathBuf::from(told("TEST_DIR").unwrap())).unwrap();
+    let mut options = Options::new(target(&cluster), dir);
+    options.hop = Hop::Plain;
+    options.linger = Duration::from_millis(told("TEST_LINGER").unwrap_or_default().parse().unwrap_or(0));
+    options
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn daemon() {
+    let beginning = Daemon::begin().unwrap();
+    if let Some(message) = told("TEST_FAILS") {
+        return beginning.failed(&message).unwrap();
+    }
+    runtime().block_on(async {
+        let options = options();
+        let starts = options.dir.path().join("starts");
+        let server = Server::bind(Arc::new(Simple::nothing()), options).await.unwrap();
+        let mut starts = std::fs::OpenOptions::new().create(true).append(true).open(starts).unwrap();
+        writeln!(starts, "{}", std::process::id()).unwrap();
+        beginning.ready().unwrap();
+        server.run().await;
+    });
+}
+
+fn plugin_with_daemon() {
+    let mut daemon = Daemon::new(options().dir, std::env::current_exe().unwrap(), Vec::new());
+    daemon.patience = Duration::from_secs(120);
+    // What is still single here may be told so.
+    #[expect(unsafe_code, reason = "the environment is the daemon's, and there is one thread")]
+    // SAFETY: no other thread has been started.
+    unsafe {
+        std::env::set_var(ROLE, "daemon");
+    }
+    let lock = told("TEST_LOCK").map(PathBuf::from);
+    match runtime().block_on(daemon.ask(lock.as_deref())) {
+        Ok(answer) => println!("{}", *answer.status.encode(ApiVersion::V1)),
+        Err(error) => println!("error: {error}"),
+    }
+}
+
+fn plugin_that_stays() {
+    let stdio = Stdio::prepare().unwrap();
+    credlet_proxy::server::close_to_others().unwrap();
+    runtime().block_on(async {
+        let mut options = options();
+        options.leases = vec![told("TEST_LOCK").unwrap().into()];
+        let server = match Server::bind(Arc::new(Simple::nothing()), options).await {
+            Err(ServeError::ClientGone) => return println!("gone"),
+            server => server.unwrap(),
+        };
+        println!("{}", *server.answer().unwrap().encode(ApiVersion::V1));
+        std::io::stdout().flush().unwrap();
+        stdio.let_go().unwrap();
+        server.run().await;
+    });
+}
+
+/// Holds on to a lock until it is killed.
+fn client() {
+    let file = std::fs::File::create(told("TEST_LOCK").unwrap()).unwrap();
+    file.lock().unwrap();
+    println!("locked");
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Says hello on a socket and repeats what it hears.
+fn visitor() {
+    use std::io::Read as _;
+    let mut stream = match std::os::unix::net::UnixStream::connect(told("TEST_SOCKET").unwrap()) {
+        Ok(stream) => stream,
+        Err(error) => return println!("not connected: {error}"),
+    };
+    let _ = stream.write_all(b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let mut heard = String::new();
+    let _ = stream.read_to_string(&mut heard);
+    println!("heard {} bytes: {heard}", heard.len());
+}

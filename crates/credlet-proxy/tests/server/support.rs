@@ -1,0 +1,175 @@
+//! A proxy in this process, an API server behind it, and a client of few words before it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytes::Bytes;
+use credlet_api::exec::{Cluster, ExecCredentialStatus};
+use credlet_client::conn::{Credential, Crypto};
+use credlet_core::World;
+use credlet_proxy::dir::Dir;
+use credlet_proxy::server::{Control, Ended, Hop, Options, Server, Target};
+use credlet_proxy::sign::{BodyDigest, BodyRule, Signer, Signing};
+use credlet_testkit::ca::Ca;
+use credlet_testkit::server::Server as Upstream;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
+
+pub(crate) type AnyBody = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// A signer that does as it is told.
+#[derive(Debug, Default)]
+pub(crate) struct Simple {
+    pub(crate) credential: Credential,
+    pub(crate) rule: Option<BodyRule>,
+    pub(crate) signed: AtomicU64,
+}
+
+impl Simple {
+    pub(crate) fn token(token: &str) -> Self {
+        let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+        Self { credential: Credential::new(1, Some(value), None), ..Self::default() }
+    }
+
+    pub(crate) fn nothing() -> Self {
+        Self { credential: Credential::new(1, None, None), ..Self::default() }
+    }
+}
+
+impl Signer for Simple {
+    fn credential(&self) -> Signing<'_, Credential> {
+        Box::pin(async { Ok(self.credential.clone()) })
+    }
+
+    fn body(&self, _: &Parts) -> BodyRule {
+        self.rule.unwrap_or(BodyRule::Stream)
+    }
+
+    fn sign<'a>(&'a self, head: &'a mut Parts, body: BodyDigest) -> Signing<'a, ()> {
+        self.signed.fetch_add(1, Relaxed);
+        let told = match body {
+            BodyDigest::Unknown => "unknown".to_owned(),
+            BodyDigest::Sha256(hash) => hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+        };
+        if self.rule.is_some() {
+            head.headers.insert("x-digest", HeaderValue::from_str(&told).unwrap());
+        }
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A proxy that runs.
+pub(crate) struct Proxy {
+    pub(crate) home: tempfile::TempDir,
+    pub(crate) dir: Dir,
+    pub(crate) authority: String,
+    pub(crate) answer: ExecCredentialStatus,
+    pub(crate) port: Option<u16>,
+    pub(crate) running: JoinHandle<Ended>,
+}
+
+pub(crate) fn cluster(upstream: &Upstream, ca: &Ca) -> Cluster {
+    Cluster { server: upstream.url(), certificate_authority_data: ca.pem().into(), ..Cluster::default() }
+}
+
+pub(crate) fn target(cluster: &Cluster) -> Target {
+    Target::new(cluster, Crypto::aws_lc_rs(), &World::system()).unwrap()
+}
+
+impl Proxy {
+    /// On a plain socket, without clients that hold on to it.
+    pub(crate) async fn start(signer: impl Signer + 'static, upstream: &Upstream, ca: &Ca) -> Self {
+        Self::start_with(signer, &cluster(upstream, ca), |options| options.hop = Hop::Plain).await
+    }
+
+    pub(crate) async fn start_with(
+        signer: impl Signer + 'static,
+        cluster: &Cluster,
+        adjust: impl FnOnce(&mut Options),
+    ) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path().join("d")).unwrap();
+        let mut options = Options::new(target(cluster), dir.clone());
+        adjust(&mut options);
+        let server = Server::bind(Arc::new(signer), options).await.unwrap();
+        let (answer, port) = (server.answer().unwrap(), server.port());
+        let authority = cluster.server.strip_prefix("https://").unwrap().to_owned();
+        Self { home, dir, authority, answer, port, running: tokio::spawn(server.run()) }
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        Control::of(&self.dir).unwrap()
+    }
+
+    pub(crate) async fn connect(&self) -> UnixStream {
+        UnixStream::connect(self.dir.socket()).await.unwrap()
+    }
+
+    /// A connection that speaks HTTP/1.1.
+    pub(crate) async fn speak(&self) -> SendRequest<AnyBody> {
+        speak(self.connect().await).await
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) async fn send(&self, request: Request<AnyBody>) -> Response<Incoming> {
+        self.speak().await.send_request(request).await.unwrap()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Request<AnyBody> {
+        Request::get(path).header("host", &self.authority).body(empty()).unwrap()
+    }
+
+    /// Bytes as they are; all that comes back until the proxy closes the connection.
+    pub(crate) async fn raw(&self, bytes: impl AsRef<[u8]>) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(bytes.as_ref()).await.unwrap();
+        let mut answer = Vec::new();
+        within(stream.read_to_end(&mut answer)).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+pub(crate) async fn speak<S>(stream: S) -> SendRequest<AnyBody>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection.with_upgrades());
+    sender
+}
+
+pub(crate) fn empty() -> AnyBody {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(crate) fn whole(text: impl Into<Bytes>) -> AnyBody {
+    Full::new(text.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(crate) async fn text(response: Response<Incoming>) -> String {
+    let bytes = within(response.into_body().collect()).await.unwrap().to_bytes();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Nothing here takes so long; a test that would hang fails instead.
+pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), work).await.unwrap()
+}
+
+/// A lock file as a client has it.
+pub(crate) fn locked(dir: &std::path::Path, name: &str) -> (std::fs::File, PathBuf) {
+    let path = dir.join(name);
+    let file = std::fs::File::create(&path).unwrap();
+    file.lock().unwrap();
+    (file, path)
+}

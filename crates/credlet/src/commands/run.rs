@@ -1,0 +1,204 @@
+//! `credlet run`: a bridge for one command.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use credlet_api::Secret;
+use credlet_api::exec::{Cluster, ExecCredentialStatus};
+use credlet_client::authenticator::ExecSettings;
+use credlet_client::conn::Crypto;
+use credlet_client::kubeconfig::{HeaderCredential, Resolved};
+use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, leave_interrupts_to_others, look_up, start_attached};
+use credlet_proxy::client::{ExecProxies, SWITCH};
+use credlet_proxy::dir::Dir;
+use credlet_proxy::server::{Authority, Control, Loopback, Options, Server, Target};
+use credlet_proxy::sign::{Exec, Signer};
+
+mod fixed;
+
+use super::{bridge, proxy};
+use crate::args::Global;
+use crate::error::{CliError, chain};
+
+/// Run a command whose kubeconfig leads through a proxy of its own
+///
+/// The command gets KUBECONFIG, a file that leads to a port of this machine. The user's plugin, key or token is used by
+/// the proxy, and the command never sees it. When the command ends, nothing is left behind.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  credlet run -- kubectl get pods
+  credlet run --context prod -- helm upgrade web ./chart
+  credlet run -- bash
+
+It ends with the command's exit code.";
+
+/// The command's own end is ours.
+pub(crate) fn run(args: Args, global: &Global) -> ExitCode {
+    leave_interrupts_to_others();
+    match served(&args, global) {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+            (None, Some(signal)) => crate::runtime::die_of(signal),
+            (None, None) => ExitCode::FAILURE,
+        },
+        Err(error) => error.report(),
+    }
+}
+
+fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
+    if ExecProxies::from_env(&SystemEnv).is_none() {
+        return Err(CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment")));
+    }
+    let (program, words) = args.command.split_first().ok_or_else(|| CliError::usage("which command?"))?;
+    let name = program.to_string_lossy();
+    let program = look_up(&name, &SystemEnv).map_err(|error| CliError::usage(chain(&error)))?;
+    let resolved = global.resolve()?;
+    let cluster = cluster(&resolved);
+    let world = World::system();
+    let signer = signer(&resolved, &cluster, global, &world)?;
+
+    let dir = Dir::of_this_process(&SystemEnv).map_err(told)?;
+    let target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).map_err(told)?;
+    let mut options = Options::new(target, dir.clone());
+    let authority = Arc::new(Authority::fresh(world.clock.now()).map_err(told)?);
+    options.loopback = Some(Loopback { port: 0, authority: authority.clone() });
+    // For as long as the command runs: we end it ourselves.
+    (options.linger, options.max_life) = (std::time::Duration::MAX / 4, std::time::Duration::MAX / 4);
+
+    let runtime = proxy::runtime()?;
+    let outcome = runtime.block_on(async {
+        let server = Server::bind(signer, options).await.map_err(told)?;
+        let port = server.port().unwrap_or_default();
+        let control = Control::of(&dir).map_err(told)?;
+        let serving = tokio::spawn(server.run());
+        let done = async {
+            let answer = control.lease(None).await.map_err(told)?;
+            let file = kubeconfig(&dir, port, &authority, &answer.status, &resolved)?;
+            let status = command(&program, words, &file, serving).await;
+            let _ = std::fs::remove_file(&file);
+            status
+        };
+        let status = done.await;
+        let _ = control.stop().await;
+        status
+    });
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    outcome
+}
+
+/// Runs the command. If we are told to end meanwhile, so is the command.
+async fn command<T>(
+    program: &Path,
+    words: &[OsString],
+    file: &Path,
+    serving: tokio::task::JoinHandle<T>,
+) -> Result<ExitStatus, CliError> {
+    let started = start_attached(program, words, [("KUBECONFIG", OsStr::new(file))]);
+    let started = started.map_err(|error| CliError::usage(format!("{} cannot be run: {error}", program.display())))?;
+    let pid = started.pid();
+    let mut ended = tokio::task::spawn_blocking(move || started.wait());
+    let ended = tokio::select! {
+        ended = &mut ended => ended,
+        _ = serving => {
+            pid.map(ask_to_end);
+            ended.await
+        }
+    };
+    let ended = ended.map_err(|_| CliError::usage("nobody waited for the command"))?;
+    ended.map_err(|error| CliError::usage(format!("the command's end was not seen: {error}")))
+}
+
+fn cluster(resolved: &Resolved) -> Cluster {
+    let authority = resolved.tls.certificate_authority.as_ref();
+    Cluster {
+        server: resolved.server.value.clone(),
+        tls_server_name: resolved.tls.server_name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
+        insecure_skip_tls_verify: resolved.tls.insecure_skip_verify.value,
+        certificate_authority_data: authority.map(|authority| authority.value.pem.clone()).unwrap_or_default(),
+        proxy_url: resolved.proxy_url.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
+        disable_compression: resolved.disable_compression.value,
+        config: None,
+    }
+}
+
+/// The user, whatever it has.
+fn signer(resolved: &Resolved, cluster: &Cluster, global: &Global, world: &World) -> Result<Arc<dyn Signer>, CliError> {
+    let identity = &resolved.identity;
+    if let Some(exec) = identity.exec_in_use() {
+        let words = bridge::of_user(resolved)?;
+        if words.first().is_some_and(|word| word != "exec") {
+            let wanted = proxy::parsed(words).map_err(|error| CliError::usage(error.to_string()))?;
+            return proxy::ready(wanted.signer, cluster, world);
+        }
+        let options = global.client_options()?;
+        let mut settings = ExecSettings::new(options.crypto.clone());
+        settings.options = options.exec.clone();
+        return Ok(Arc::new(Exec::new(options.authenticators.exec(exec, &settings)?)));
+    }
+    if let Some(HeaderCredential::TokenFile { file, inline }) = identity.header.as_ref().map(|header| &header.value) {
+        let clock = world.clock.clone();
+        let authenticator =
+            credlet_client::Authenticator::token_file(file.clone(), inline.clone(), clock, Arc::new(NoObserver));
+        return Ok(Arc::new(Exec::new(authenticator)));
+    }
+    if identity.auth_provider_in_use().is_some() {
+        return Err(CliError::usage("the user's `auth-provider` cannot be used by a proxy"));
+    }
+    fixed::Fixed::of(identity).map(|fixed| Arc::new(fixed) as _)
+}
+
+/// The one file that the command gets to see.
+fn kubeconfig(
+    dir: &Dir,
+    port: u16,
+    authority: &Authority,
+    given: &ExecCredentialStatus,
+    resolved: &Resolved,
+) -> Result<PathBuf, CliError> {
+    let mut user = serde_json::json!({
+        "client-certificate-data": STANDARD.encode(&given.client_certificate_data),
+        "client-key-data": STANDARD.encode(given.client_key_data.expose()),
+    });
+    if let Some(whom) = &resolved.impersonation {
+        user["as"] = whom.user.value.clone().into();
+        user["as-uid"] = serde_json::json!(whom.uid.as_ref().map(|uid| &uid.value));
+        user["as-groups"] = serde_json::json!(whom.groups.as_ref().map(|groups| &groups.value));
+        user["as-user-extra"] = serde_json::json!(whom.extra.as_ref().map(|extra| &extra.value));
+    }
+    let config = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "run",
+        "contexts": [{"name": "run", "context": {"cluster": "run", "user": "run", "namespace": resolved.namespace.value}}],
+        "clusters": [{"name": "run", "cluster": {
+            "server": format!("https://127.0.0.1:{port}"),
+            "certificate-authority-data": STANDARD.encode(authority.certificate()),
+        }}],
+        "users": [{"name": "run", "user": user}],
+    });
+    let text = Secret::new(config.to_string());
+    let path = dir.path().join("config");
+    let opened = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path);
+    let written = opened.and_then(|mut file| file.write_all(text.expose().as_bytes()));
+    written.map_err(|error| CliError::usage(format!("{}: {}", path.display(), error.kind())))?;
+    Ok(path)
+}
+
+fn told(error: impl std::error::Error + 'static) -> CliError {
+    CliError::usage(chain(&error))
+}
