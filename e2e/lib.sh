@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# What the tests beside a cluster share. They source it once they run under `cluster/with`.
+# What tests share. Those that need a cluster source it once they run under `cluster/with`.
 
 e2e=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$e2e")
-server=$(cat "$CLUSTER/server")
+server=${CLUSTER:+$(cat "$CLUSTER/server")}
 work=$(mktemp -d)
 jobs=()
 cleanup() {
@@ -88,8 +88,11 @@ finish() {
   grep -qxF "$begin" "$page"
   {
     printf '%s\n' "$begin"
-    printf 'kube-apiserver and kubectl %s, etcd %s, %s.\n\n' "$(kubectl version -o json | sed -nE 's/.*"gitVersion": "([^"]*)".*/\1/p' | tail -1)" \
-      "$(etcd --version | sed -nE 's/etcd Version: //p')" "$2"
+    if [[ -n $server ]]; then
+      printf 'kube-apiserver and kubectl %s, etcd %s, ' "$(kubectl version -o json | sed -nE 's/.*"gitVersion": "([^"]*)".*/\1/p' | tail -1)" \
+        "$(etcd --version | sed -nE 's/etcd Version: //p')"
+    fi
+    printf '%s.\n\n' "$2"
     printf '| who | what was seen |\n|---|---|\n'
     cat "$rows"
     printf '%s\n' "$end"

@@ -11,6 +11,17 @@ pub(crate) enum Reference {
     Exec(&'static str),
 }
 
+/// Two answers to one query.
+pub(crate) struct Difference<'a> {
+    /// As the oracle gave it, with the text of its error.
+    pub(crate) theirs: &'a Value,
+    /// The same, made plain.
+    pub(crate) plain: &'a Value,
+    pub(crate) ours: &'a Value,
+    /// Our error.
+    pub(crate) why: &'a str,
+}
+
 /// One question that both sides can be asked. A case is plain JSON, so that it can be shrunk and kept without knowing what
 /// it means: every member of it may be missing.
 pub(crate) trait Comparison {
@@ -24,14 +35,14 @@ pub(crate) trait Comparison {
     /// The line the oracle is asked. Files of the case are written into `dir`, which both sides see.
     fn query(&self, case: &Value, dir: &Path) -> Value;
 
-    /// Our answer to the same query, in the oracle's words.
-    fn ours(&self, query: &Value) -> Value;
+    /// Our answer to the same query, in the oracle's words, and our own words if we refuse.
+    fn ours(&self, query: &Value) -> (Value, String);
 
     /// Takes out of the oracle's answer what nobody promises, such as the texts of its errors.
     fn plain(&self, theirs: &mut Value);
 
     /// Why the two may differ on this query: the reason that `docs/behaviour.md` gives.
-    fn deliberate(&self, _query: &Value, _theirs: &Value, _ours: &Value) -> Option<&'static str> {
+    fn deliberate(&self, _query: &Value, _difference: &Difference<'_>) -> Option<&'static str> {
         None
     }
 

@@ -8,7 +8,7 @@ use credlet_api::exec::{ApiVersion, Cluster, ExecCredentialSpec, Extension};
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use crate::comparison::{Comparison, Reference};
+use crate::comparison::{Comparison, Difference, Reference};
 use crate::document;
 use crate::random::{json as any, maybe, pick, text};
 
@@ -65,17 +65,19 @@ impl Comparison for ExecInfo {
         query
     }
 
-    fn ours(&self, query: &Value) -> Value {
-        spec(query).map_or(json!({}), |(version, spec)| json!({"info": spec.encode(version)}))
+    fn ours(&self, query: &Value) -> (Value, String) {
+        let info = spec(query).map_or(json!({}), |(version, spec)| json!({"info": spec.encode(version)}));
+        (info, String::new())
     }
 
     fn plain(&self, theirs: &mut Value) {
         theirs.as_object_mut().expect("an answer").remove("error");
     }
 
-    fn deliberate(&self, query: &Value, theirs: &Value, _: &Value) -> Option<&'static str> {
-        let old = query["apiVersion"].as_str().is_some_and(|version| version.ends_with("v1alpha1"));
-        (old && theirs.get("info").is_none()).then_some("v1alpha1 is still spoken here (behaviour 28)")
+    fn deliberate(&self, query: &Value, difference: &Difference<'_>) -> Option<&'static str> {
+        let old = query["apiVersion"] == "client.authentication.k8s.io/v1alpha1";
+        let (refused, written) = (difference.theirs.get("info").is_none(), difference.ours.get("info").is_some());
+        (old && refused && written).then_some("v1alpha1 is still spoken here (behaviour 28)")
     }
 
     fn plant(&self, query: &mut Value) {

@@ -13,6 +13,7 @@
     reason = "a test program: it starts oracles, looks at the clock, talks, and fails by panicking"
 )]
 
+mod address;
 mod clientcmd;
 mod comparison;
 mod decode;

@@ -1,5 +1,6 @@
 //! Which proxy Go uses for an address, and whether we use the same.
 
+use std::net::Ipv6Addr;
 use std::path::Path;
 
 use credlet_client::conn::{Proxy, ProxyScheme, Server};
@@ -7,7 +8,8 @@ use credlet_core::FixedEnv;
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use crate::comparison::{Comparison, Reference};
+use crate::address;
+use crate::comparison::{Comparison, Difference, Reference};
 use crate::random::{maybe, pick, rarely};
 
 pub(crate) struct Proxies;
@@ -43,13 +45,16 @@ impl Comparison for Proxies {
         json!({"env": env, "url": format!("{scheme}://{host}{}", text("port"))})
     }
 
-    fn ours(&self, query: &Value) -> Value {
+    fn ours(&self, query: &Value) -> (Value, String) {
         let url = query["url"].as_str().expect("a URL");
         let vars = query["env"].as_object().expect("variables");
         let env = FixedEnv::new(vars.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default())));
-        let Ok(server) = Server::parse(url) else { return json!({"error": "ORACLE"}) };
-        match Proxy::choose(None, &server, &env) {
-            Err(_) => json!({"error": ""}),
+        let server = match Server::parse(url) {
+            Ok(server) => server,
+            Err(error) => return (json!({"error": "ORACLE"}), error.to_string()),
+        };
+        let answer = match Proxy::choose(None, &server, &env) {
+            Err(error) => return (json!({"error": ""}), error.to_string()),
             Ok(None) => json!({}),
             Ok(Some(proxy)) => {
                 let scheme = match proxy.scheme() {
@@ -59,7 +64,8 @@ impl Comparison for Proxies {
                 };
                 json!({"proxy": format!("{scheme}://{}", proxy.target())})
             }
-        }
+        };
+        (answer, String::new())
     }
 
     fn plain(&self, theirs: &mut Value) {
@@ -80,35 +86,23 @@ impl Comparison for Proxies {
         }
     }
 
-    fn deliberate(&self, query: &Value, theirs: &Value, ours: &Value) -> Option<&'static str> {
-        // Go dials whatever comes of it: this machine for no host, a port that is none.
-        let host_and_port = |url: &str| {
-            let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-            let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
-            let place = place.rsplit_once('@').map_or(place, |(_, place)| place).to_owned();
-            place
-                .rsplit_once(':')
-                .map_or((place.clone(), String::new()), |(host, port)| (host.to_owned(), port.to_owned()))
-        };
-        let names: &[&str] = if query["url"].as_str()?.starts_with("https") {
-            &["HTTPS_PROXY", "https_proxy"]
-        } else {
-            &["HTTP_PROXY", "http_proxy"]
-        };
-        let url = names.iter().filter_map(|name| query["env"][name].as_str()).find(|url| !url.is_empty())?;
-        let (host, port) = host_and_port(url);
-        let bracketed = host.starts_with('[') && host.ends_with(']');
-        let plain = !host.contains(['[', ']', ':', '%']) && host.bytes().all(|byte| byte.is_ascii_graphic());
-        let usable = !host.is_empty()
-            && !url.starts_with("://")
-            && !url.starts_with("//")
-            && (bracketed || plain)
-            && (port.is_empty() || port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok());
-        if theirs.get("proxy").is_none() && url.contains(['%', ' ', '\n', '[', ']', '@']) {
-            return Some("only scheme, user, host and port of a proxy are looked at");
+    /// Go finds out when it connects: to this machine for no host, to a host called `http` for what is no URL.
+    fn deliberate(&self, query: &Value, difference: &Difference<'_>) -> Option<&'static str> {
+        let (scheme, place) = difference.theirs["proxy"].as_str()?.split_once("://")?;
+        let (host, port) = place.rsplit_once(':')?;
+        let value = |name| query["env"][name].as_str().is_some_and(|value| value.starts_with(&format!("{host}://")));
+        let variables = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
+        let named_like_a_scheme = scheme == "http" && port == "80" && variables.into_iter().any(value);
+        let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or_default();
+        let ipv6 = inside.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+        let odd = |c: char| !c.is_ascii_graphic() || !ipv6 && ":%".contains(c);
+        let unusable = host.is_empty() || host.contains(odd) || port.parse::<u16>().is_err() || named_like_a_scheme;
+        let said = |name: &str| difference.theirs[name].as_str().is_some_and(|text| text.contains('\u{fffd}'));
+        if difference.why.ends_with("that is not UTF-8") && (said("user") || said("password")) {
+            return Some("a proxy's user name and password are UTF-8");
         }
-        let gone = ours.get("proxy").is_none();
-        (!usable && gone).then_some("a proxy without a usable host and port is none, or an error")
+        (unusable && difference.why.ends_with("has no usable host and port"))
+            .then_some("a proxy without a usable host and port is an error at once")
     }
 
     fn plant(&self, query: &mut Value) {
@@ -207,38 +201,15 @@ fn no_proxy(rng: &mut Rng) -> String {
 }
 
 fn proxy_url(rng: &mut Rng) -> String {
-    let scheme = pick(
-        rng,
-        &["http://", "http://", "https://", "socks5://", "socks5h://", "", "", "HTTP://", "ftp://", "socks4://"],
-    );
-    let user = pick(rng, &["", "", "", "u@", "u:p@", "u%40:p%3a@", ":p@", "@"]);
-    let host = pick(
-        rng,
-        &[
-            "proxy",
-            "proxy.example",
-            "10.9.8.7",
-            "[::1]",
-            "[2001:db8::9]",
-            "",
-            "pro xy",
-            "pro_xy",
-            "[::1",
-            "::1",
-            "p%20q",
-            "p%zz",
-            "PROXY",
-        ],
-    );
-    let port = pick(rng, &["", ":3128", ":80", ":", ":0", ":65535", ":99999", ":x", ":-1", ":+1", ":080"]);
-    let path = pick(rng, &["", "", "", "/", "/x", "?q", "#f", "/%zz", " ", "\n"]);
     if rarely(rng, 30) {
         return String::new();
     }
     // Most should be usable.
-    if rng.bool() {
-        format!("{}proxy{port}", pick(rng, &["http://", "https://", "socks5://", ""]))
-    } else {
-        format!("{scheme}{user}{host}{port}{path}")
+    match rng.usize(..3) {
+        0 => address::odd(rng),
+        _ => {
+            let scheme = pick(rng, &["http://", "https://", "socks5://", "socks5h://", "HTTP://", ""]);
+            format!("{scheme}proxy{}", pick(rng, &["", ":3128", ":80", "/"]))
+        }
     }
 }

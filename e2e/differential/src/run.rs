@@ -1,12 +1,12 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fastrand::Rng;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, Difference};
 use crate::oracle::Oracle;
 use crate::shrink::shrink;
 
@@ -56,7 +56,7 @@ impl Run<'_> {
         let name = self.comparison.name();
         let mut sides = self.sides(false);
         let (mut kinds, mut deliberate) = (BTreeMap::<String, usize>::new(), BTreeMap::<&str, usize>::new());
-        let mut failures = 0;
+        let (mut failures, mut shown) = (0, BTreeSet::new());
 
         let old = self.kept();
         for (file, case) in &old {
@@ -73,9 +73,14 @@ impl Run<'_> {
                 Verdict::Deliberate(reason) => *deliberate.entry(reason).or_default() += 1,
                 Verdict::Different { .. } => {
                     failures += 1;
-                    let file = self.keep(&sides.shrunk(case));
-                    println!("{name}: kept as {}", file.display());
-                    if failures >= ENOUGH {
+                    let small = sides.shrunk(case);
+                    let file = self.keep(&small);
+                    if shown.insert(file.clone()) {
+                        sides.show(&small);
+                        println!("{name}: kept as {}", file.display());
+                    }
+                    // Each costs some thousand questions more.
+                    if shown.len() >= ENOUGH || failures >= 4 * ENOUGH {
                         break;
                     }
                 }
@@ -135,27 +140,30 @@ impl Run<'_> {
 impl Sides<'_> {
     fn compare(&mut self, case: &Value) -> Verdict {
         let mut query = self.comparison.query(case, self.dir.path());
-        let mut theirs = self.oracle.ask(&query);
-        let kind = self.comparison.kind(&theirs);
-        self.comparison.plain(&mut theirs);
+        let theirs = self.oracle.ask(&query);
+        let mut plain = theirs.clone();
+        self.comparison.plain(&mut plain);
         if self.planted {
             self.comparison.plant(&mut query);
         }
-        let ours = self.comparison.ours(&query);
-        if theirs == ours {
-            return Verdict::Same(kind);
+        let (ours, why) = self.comparison.ours(&query);
+        if plain == ours {
+            return Verdict::Same(self.comparison.kind(&theirs));
         }
-        match self.comparison.deliberate(&query, &theirs, &ours) {
+        match self.comparison.deliberate(&query, &Difference { theirs: &theirs, plain: &plain, ours: &ours, why: &why })
+        {
             Some(reason) => Verdict::Deliberate(reason),
-            None => Verdict::Different { theirs, ours },
+            None => Verdict::Different { theirs, ours: if why.is_empty() { ours } else { json!([ours, why]) } },
         }
     }
 
     fn shrunk(&mut self, case: Value) -> Value {
-        let small = shrink(case, &mut |case| matches!(self.compare(case), Verdict::Different { .. }));
-        if let Verdict::Different { theirs, ours } = self.compare(&small) {
-            println!("  case   {small}\n  theirs {theirs}\n  ours   {ours}");
+        shrink(case, &mut |case| matches!(self.compare(case), Verdict::Different { .. }))
+    }
+
+    fn show(&mut self, case: &Value) {
+        if let Verdict::Different { theirs, ours } = self.compare(case) {
+            println!("  case   {case}\n  theirs {theirs}\n  ours   {ours}");
         }
-        small
     }
 }

@@ -85,19 +85,27 @@ pub(super) fn config(bytes: &[u8]) -> Result<Config, DecodeError> {
     let inner = inner.chain(config.users.iter().map(|user| &user.item.extensions));
     let inner = inner.chain(config.contexts.iter().map(|context| &context.item.extensions));
     for extensions in inner.chain([&config.preferences.extensions, &config.extensions]) {
-        unique("extensions", extensions)?;
+        // One with nothing in it does not stand in the way of a later one.
+        unique_if("extensions", extensions, |extension| extension.is_some())?;
     }
     Ok(config)
 }
 
 fn unique<T>(list: &'static str, entries: &[Named<T>]) -> Result<(), DecodeError> {
+    unique_if(list, entries, |_| true)
+}
+
+fn unique_if<T>(list: &'static str, entries: &[Named<T>], takes_its_name: fn(&T) -> bool) -> Result<(), DecodeError> {
     if entries.len() < 2 {
         return Ok(());
     }
     let mut lines = HashMap::with_capacity(entries.len());
-    for Named { name, line, .. } in entries {
-        if let Some(first) = lines.insert(name, *line) {
+    for Named { name, line, item } in entries {
+        if let Some(&first) = lines.get(name) {
             return Err(DecodeError::DuplicateName { list, name: name.clone(), first, line: *line });
+        }
+        if takes_its_name(item) {
+            lines.insert(name, *line);
         }
     }
     Ok(())

@@ -1,7 +1,6 @@
 //! Reading one member as kubectl does: what is written last stands alone, and `null` is as good as nothing.
 
 use serde::de::MapAccess;
-use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::{AuthInfo, Cluster, Context, Data, Located, Named, NamedExtension};
@@ -127,7 +126,7 @@ impl Object for NamedExtension {
             "extension" => {
                 let mut found = None;
                 value.any("extensions[].extension", &mut found)?;
-                self.item = found.map(|value| Extension::from_value(&as_go_writes(value)));
+                self.item = found.as_ref().map(Extension::from_value);
                 Ok(())
             }
             _ => value.skip(),
@@ -149,23 +148,4 @@ fn own_name<'de, A: MapAccess<'de>>(
 ) -> Result<(), A::Error> {
     into.clear();
     member.string(path, into)
-}
-
-/// Go has one kind of number on the way from YAML to JSON, so `1.0` arrives as `1`.
-fn as_go_writes(value: Value) -> Value {
-    match value {
-        Value::Array(list) => list.into_iter().map(as_go_writes).collect(),
-        Value::Object(map) => map.into_iter().map(|(key, value)| (key, as_go_writes(value))).collect(),
-        Value::Number(number) => Value::Number(whole(&number).map_or(number, Into::into)),
-        other => other,
-    }
-}
-
-fn whole(number: &serde_json::Number) -> Option<i64> {
-    // Up to here a float holds every whole number exactly.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    let float = number.as_f64().filter(|_| number.is_f64())?;
-    #[expect(clippy::cast_possible_truncation, reason = "whole and within the exact range")]
-    let whole = (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i64);
-    whole
 }

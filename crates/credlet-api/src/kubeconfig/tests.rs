@@ -197,8 +197,8 @@ fn a_name_may_stand_for_one_thing_only() {
         ("clusters", "clusters:\n- name: a\n- name: b\n- name: a\n"),
         ("users", "users:\n- name: a\n- name: b\n- name: a\n"),
         ("contexts", "contexts:\n- name: a\n- name: b\n- name: a\n"),
-        ("extensions", "extensions:\n- name: a\n- name: b\n- name: a\n"),
-        ("extensions", "users:\n- user: {extensions: [{name: a},\n  {name: b},\n  {name: a}]}\n"),
+        ("extensions", "extensions:\n- {name: a, extension: 1}\n- name: b\n- name: a\n"),
+        ("extensions", "users:\n- user: {extensions: [{name: a, extension: {}},\n  {name: b},\n  {name: a}]}\n"),
     ] {
         let error = refuse(yaml);
         let expected = DecodeError::DuplicateName { list, name: "a".to_owned(), first: 2, line: 4 };
@@ -206,6 +206,8 @@ fn a_name_may_stand_for_one_thing_only() {
     }
     // Another list is another matter.
     decode("clusters: [{name: a}]\nusers: [{name: a}]\n");
+    // An empty extension is as good as none.
+    decode("extensions: [{name: a}, {name: a, extension: null}, {name: a, extension: 1}]\n");
 }
 
 #[test]

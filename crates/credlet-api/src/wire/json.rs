@@ -62,6 +62,15 @@ impl Formatter for Go {
         }
         writer.write_all(&fragment.as_bytes()[plain_from..])
     }
+
+    /// Go has one kind of number on the way from YAML to JSON, so `1.0` arrives as `1` and `-0.0` as `-0`.
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        if value == 0.0 || (1e-6..1e21).contains(&value.abs()) {
+            return write!(writer, "{value}");
+        }
+        let text = format!("{value:e}");
+        writer.write_all(if value.abs() < 1.0 { text } else { text.replace('e', "e+") }.as_bytes())
+    }
 }
 
 #[cfg(test)]
@@ -72,6 +81,13 @@ mod tests {
     fn strings_are_escaped_as_go_escapes_them() {
         let text = "<a>&\"\\\u{2028}\u{2029}\u{8}\u{c}\n\r\t\u{1}\u{7f}é";
         assert_eq!(to_string(&text), "\"\\u003ca\\u003e\\u0026\\\"\\\\\\u2028\\u2029\\b\\f\\n\\r\\t\\u0001\u{7f}é\"");
+    }
+
+    #[test]
+    fn numbers_are_written_as_go_writes_them() {
+        let numbers = [1.0, -0.0, 0.1, 1e20, 1e21, -1.5e300, 1e-6, 9.9e-7, 9_007_199_254_740_993.0, 123_456_789.25];
+        let wanted = "[1,-0,0.1,100000000000000000000,1e+21,-1.5e+300,0.000001,9.9e-7,9007199254740992,123456789.25]";
+        assert_eq!(to_string(&numbers), wanted);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed as _, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use zeroize::Zeroizing;
 
 use super::document::is_json;
 use super::fault::{Fault, Position};
@@ -40,10 +41,8 @@ pub(crate) struct Name {
 pub(crate) fn read(bytes: &[u8]) -> Result<Node, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|error| Fault::NotText { byte: error.valid_up_to() })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if is_json(text) {
-        check_json(text)?;
-    }
-    let document = first_document(text);
+    let escaped = is_json(text).then(|| json_as_yaml(text)).transpose()?;
+    let document = first_document(escaped.as_deref().map_or(text, String::as_str));
     let is_blank = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim() == "---";
     if document.lines().all(is_blank) {
         return Err(Fault::Empty);
@@ -51,6 +50,19 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Node, Fault> {
     let options = yaml::large_options(document.len());
     serde_saphyr::with_deserializer_from_str_with_options(document, options, |yaml| Seed.deserialize(yaml))
         .map_err(|error| yaml::fault(&error, &Trace::default()))
+}
+
+/// JSON may hold what YAML wants escaped.
+fn json_as_yaml(text: &str) -> Result<Zeroizing<String>, Fault> {
+    check_json(text)?;
+    let mut yaml = Zeroizing::new(String::with_capacity(text.len()));
+    for c in text.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => yaml.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => yaml.push(c),
+        }
+    }
+    Ok(yaml)
 }
 
 /// Whether something other than comments follows the first document: Kubernetes ignores it without a word.
@@ -167,6 +179,15 @@ mod tests {
         let Value::Map(members) = &node.value else { unreachable!() };
         let Value::List(list) = &members[1].1.value else { unreachable!() };
         assert_eq!(list.iter().map(|item| item.line).collect::<Vec<_>>(), [3, 4]);
+    }
+
+    #[test]
+    fn json_may_hold_what_yaml_wants_escaped() {
+        let node = read("{\"a\": \"\u{7f}\u{9f}\\u007f\"}".as_bytes()).unwrap();
+        let Value::Map(members) = &node.value else { unreachable!() };
+        let Value::Text(text) = &members[0].1.value else { unreachable!() };
+        assert_eq!(text.expose(), "\u{7f}\u{9f}\u{7f}");
+        assert!(read("a: \"\u{7f}\"".as_bytes()).is_err());
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(crate) mod server;
 mod settings;
 mod tls;
 mod tunnel;
+pub(crate) mod url;
 mod verifier;
 mod words;
 

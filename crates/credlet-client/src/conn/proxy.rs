@@ -1,4 +1,5 @@
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -8,6 +9,7 @@ use credlet_core::Env;
 use http::HeaderValue;
 
 use super::no_proxy::NoProxy;
+use super::url::{Url, unescaped};
 use super::{Error, Server, Target};
 
 /// A proxy between us and the server.
@@ -58,6 +60,13 @@ impl Proxy {
         let Some((origin, url)) = names.into_iter().find_map(|name| Some((name, Secret::new(text(name)?)))) else {
             return Ok(None);
         };
+        let proxy = match read_variable(&url) {
+            Err(Unusable::Form) => {
+                tracing::warn!("{origin} is no URL and goes unused");
+                return Ok(None);
+            }
+            read => read.map_err(|unusable| Error::ProxyUrl { origin, reason: unusable.reason() }),
+        };
         if !server.is_https() && text("REQUEST_METHOD").is_some() {
             // A CGI program finds the header `Proxy:` of its visitor in HTTP_PROXY.
             return Err(Error::ProxyUrl { origin, reason: "cannot be trusted in a CGI program" });
@@ -66,19 +75,7 @@ impl Proxy {
         if NoProxy::parse(&no_proxy).exempts(server.host(), server.port()) {
             return Ok(None);
         }
-        // A value without a scheme is a proxy of the plain kind.
-        let whole = match url.expose().contains("://") {
-            true => url,
-            false => Secret::new(format!("http://{}", url.expose())),
-        };
-        match read(whole.expose()) {
-            Ok(proxy) => Ok(Some(proxy)),
-            Err(Unusable::Scheme) => Err(Error::ProxyUrl { origin, reason: UNKNOWN_SCHEME }),
-            Err(Unusable::Form) => {
-                tracing::warn!("{origin} is no URL and goes unused");
-                Ok(None)
-            }
-        }
+        proxy.map(Some)
     }
 
     /// Reads the `proxy-url` of a kubeconfig cluster: http, https or socks5.
@@ -86,19 +83,13 @@ impl Proxy {
     /// # Errors
     /// [`Error::ProxyUrl`], without the URL: there may be a password in it.
     pub fn parse(url: &Secret) -> Result<Self, Error> {
-        let origin = "proxy-url";
-        Self::read(url.expose()).map_err(|unusable| match unusable {
-            Unusable::Scheme => Error::ProxyUrl { origin, reason: UNKNOWN_SCHEME },
-            Unusable::Form => Error::ProxyUrl { origin, reason: "is not a URL with a scheme and a host" },
-        })
+        Self::read(url.expose()).map_err(|unusable| Error::ProxyUrl { origin: "proxy-url", reason: unusable.reason() })
     }
 
     /// A kubeconfig knows one scheme less than the environment.
     pub(crate) fn read(url: &str) -> Result<Self, Unusable> {
-        match url.split_once("://") {
-            Some((scheme, _)) if !scheme.eq_ignore_ascii_case("socks5h") => read(url),
-            _ => Err(Unusable::Scheme),
-        }
+        let url = Url::parse(url).ok_or(Unusable::Form)?;
+        if url.scheme == "socks5h" { Err(Unusable::Scheme) } else { proxy(&url) }
     }
 
     /// How to talk to it.
@@ -143,64 +134,74 @@ impl fmt::Debug for Proxy {
     }
 }
 
-const UNKNOWN_SCHEME: &str = "has a scheme other than http, https and socks5";
-
 /// Why a URL cannot be a proxy's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    Scheme,
+    /// Not a URL.
     Form,
+    Scheme,
+    /// Go would find out when it connects there.
+    Place,
+    /// Go would send any bytes.
+    User,
 }
 
-fn read(url: &str) -> Result<Proxy, Unusable> {
-    let (scheme, rest) = url.split_once("://").ok_or(Unusable::Form)?;
-    let (scheme, default_port) = match scheme.to_ascii_lowercase().as_str() {
+impl Unusable {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Form => "is not a URL",
+            Self::Scheme => "has a scheme other than http, https and socks5",
+            Self::Place => "has no usable host and port",
+            Self::User => "has a user name or password that is not UTF-8",
+        }
+    }
+}
+
+/// A value without a scheme is a proxy of the plain kind, if that makes a URL of it.
+fn read_variable(value: &Secret) -> Result<Proxy, Unusable> {
+    let whole = Secret::new(format!("http://{}", value.expose()));
+    let complete = |url: &Url<'_>| !url.scheme.is_empty() && !url.host.is_empty();
+    // Go would look for a proxy on a host that is called `http`.
+    let mistaken = |url: &Url<'_>| value.expose().starts_with(&format!("{}://", url.host));
+    match (Url::parse(value.expose()), Url::parse(whole.expose())) {
+        (Some(url), _) if complete(&url) => proxy(&url),
+        (_, Some(url)) if mistaken(&url) => Err(Unusable::Place),
+        (_, Some(url)) | (Some(url), None) => proxy(&url),
+        (None, None) => Err(Unusable::Form),
+    }
+}
+
+fn proxy(url: &Url<'_>) -> Result<Proxy, Unusable> {
+    let (scheme, default_port) = match &*url.scheme {
         "http" => (ProxyScheme::Http, 80),
         "https" => (ProxyScheme::Https, 443),
         "socks5" | "socks5h" => (ProxyScheme::Socks5, 1080),
         _ => return Err(Unusable::Scheme),
     };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let (user, place) = match authority.rsplit_once('@') {
-        Some((user, place)) => {
+    let user = match url.user {
+        Some(user) => {
             let (name, password) = user.split_once(':').unwrap_or((user, ""));
-            (Some((decoded(name).ok_or(Unusable::Form)?, decoded(password).ok_or(Unusable::Form)?)), place)
+            Some((decoded(name).ok_or(Unusable::User)?, decoded(password).ok_or(Unusable::User)?))
         }
-        None => (None, authority),
+        None => None,
     };
-    let (host, port) = match place.strip_prefix('[') {
-        Some(bracketed) => bracketed.split_once(']').ok_or(Unusable::Form)?,
-        None => place.split_at(place.find(':').unwrap_or(place.len())),
+    let port = match url.port {
+        "" => default_port,
+        port => port.parse().map_err(|_| Unusable::Place)?,
     };
-    let port = match port.strip_prefix(':') {
-        None if !port.is_empty() => return Err(Unusable::Form),
-        None | Some("") => default_port,
-        // Rust would also take `+1`.
-        Some(port) if port.starts_with('+') => return Err(Unusable::Form),
-        Some(port) => port.parse().map_err(|_| Unusable::Form)?,
-    };
-    // Only an address in brackets has a use for `%`: it may name an interface.
-    let odd = |byte: u8| !byte.is_ascii_graphic() || (byte == b'%' && !place.starts_with('['));
-    if host.is_empty() || host.bytes().any(odd) {
-        return Err(Unusable::Form);
+    // Only an IPv6 address has a use for colons, and for `%`: it may name an interface.
+    let ipv6 = url.host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
+    let odd = |byte: u8| !byte.is_ascii_graphic() || (!ipv6 && b":%".contains(&byte));
+    if url.host.is_empty() || url.host.bytes().any(odd) {
+        return Err(Unusable::Place);
     }
-    let target = Target::new(host, port);
+    let target = Target::new(&url.host, port);
     Ok(Proxy { scheme, name: target.to_string().into(), target, user })
 }
 
-/// Undoes percent-encoding. `None`: a broken escape, or no UTF-8.
+/// `None`: no UTF-8.
 fn decoded(text: &str) -> Option<Secret> {
-    let mut bytes = zeroize::Zeroizing::new(Vec::with_capacity(text.len()));
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(if byte == b'%' {
-            let (high, low) = (char::from(rest.next()?).to_digit(16)?, char::from(rest.next()?).to_digit(16)?);
-            u8::try_from(high * 16 + low).ok()?
-        } else {
-            byte
-        });
-    }
-    std::str::from_utf8(&bytes).ok().map(Secret::from)
+    std::str::from_utf8(&unescaped(text)?).ok().map(Secret::from)
 }
 
 #[cfg(test)]
@@ -245,17 +246,35 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_scheme_is_an_error_and_nonsense_goes_unused_as_in_go() {
-        let unknown = chosen("https://api", &[("HTTPS_PROXY", "ftp://p")]).unwrap_err();
-        assert_eq!(unknown, "HTTPS_PROXY has a scheme other than http, https and socks5");
-        assert_eq!(chosen("https://api", &[("HTTPS_PROXY", "http://p:99999")]).unwrap(), None);
-        for bad in ["p:3128", "socks5h://p"] {
+    fn a_variable_is_what_go_makes_of_it() {
+        let chosen = |value| chosen("https://api", &[("HTTPS_PROXY", value)]);
+        // What is no URL even with a scheme goes unused.
+        for bad in ["http://u%zz@p", "p%zz", "p\n"] {
+            assert_eq!(chosen(bad), Ok(None), "{bad}");
+        }
+        // What is one, but not a proxy's, fails.
+        for bad in ["ftp://p", "y:+", "p%20q", " "] {
+            assert_eq!(chosen(bad).unwrap_err(), "HTTPS_PROXY has a scheme other than http, https and socks5", "{bad}");
+        }
+        for bad in ["http://p:99999", "http://p:x", "http://", "://p", "/x", "socks5://a:b:1", "http://p%25"] {
+            assert_eq!(chosen(bad).unwrap_err(), "HTTPS_PROXY has no usable host and port", "{bad}");
+        }
+        assert_eq!(chosen("[::1]:080").unwrap().unwrap(), "Proxy(Http [::1]:80)");
+    }
+
+    #[test]
+    fn a_configured_proxy_that_cannot_be_one_is_an_error() {
+        for bad in ["p:3128", "socks5h://p", "//p"] {
             let error = Proxy::parse(&Secret::new(bad)).unwrap_err();
             assert_eq!(error.to_string(), "proxy-url has a scheme other than http, https and socks5", "{bad}");
         }
-        for bad in ["http://", "http://p:x", "http://[::1", "http://u%zz@p", "http://a b"] {
+        for bad in ["http://p:x", "http://[::1", "http://u%zz@p", "http://a b", "://p"] {
             let error = Proxy::parse(&Secret::new(bad)).unwrap_err();
-            assert_eq!(error.to_string(), "proxy-url is not a URL with a scheme and a host", "{bad}");
+            assert_eq!(error.to_string(), "proxy-url is not a URL", "{bad}");
+        }
+        for bad in ["http://", "http://p:99999"] {
+            let error = Proxy::parse(&Secret::new(bad)).unwrap_err();
+            assert_eq!(error.to_string(), "proxy-url has no usable host and port", "{bad}");
         }
     }
 

@@ -1,11 +1,11 @@
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::uri::{Authority, Scheme};
 use http::{Request, Uri};
 
 use super::Error;
+use super::url::Url;
 
 /// The API server: where connections go, and the only place where credentials go.
 ///
@@ -42,21 +42,21 @@ impl Server {
             Some("") | None => return Err(Unusable::NoScheme),
             Some(_) => return Err(Unusable::Scheme),
         };
-        let uri: Uri = url.parse().map_err(|_| Unusable::Form)?;
-        let authority = uri.authority().ok_or(Unusable::Host)?;
-        if authority.as_str().contains('@') {
+        let read = Url::parse(url).ok_or(Unusable::Form)?;
+        if read.user.is_some() {
             return Err(Unusable::User);
         }
-        // `http` leaves the brackets of an IPv6 address in place.
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() {
+        if read.host.is_empty() {
             return Err(Unusable::Host);
         }
-        let port = match authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':')) {
-            None | Some("") => default_port(&scheme),
-            Some(port) => port.parse().map_err(|_| Unusable::Port)?,
+        let port = match read.port {
+            "" => default_port(&scheme),
+            port => port.parse().map_err(|_| Unusable::Port)?,
         };
-        let target = Target::new(host, port);
+        // Where requests are made of it, it must be one of theirs too.
+        let uri: Uri = url.parse().map_err(|_| Unusable::Form)?;
+        let authority = uri.authority().ok_or(Unusable::Host)?;
+        let target = Target::new(&read.host, port);
         Ok(Self { name: target.to_string().into(), host: target.host, port, authority: authority.clone(), scheme })
     }
 
@@ -183,9 +183,9 @@ impl Target {
 /// `host:port`, with brackets where they are needed.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.parse::<IpAddr>() {
-            Ok(IpAddr::V6(_)) => write!(f, "[{}]:{}", self.host, self.port),
-            _ => write!(f, "{}:{}", self.host, self.port),
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The two addresses in a cluster.
 
+use credlet_api::Secret;
+
 use super::mistake::Problem;
+use crate::conn::url::Url;
 use crate::conn::{Proxy, Server, proxy, server};
 
 /// What is known of a server's address once it is seen to be one.
@@ -20,19 +23,18 @@ pub(super) fn server(text: &str) -> Result<Address, Problem> {
         server::Unusable::User => Problem::ServerUserInfo,
         server::Unusable::Host | server::Unusable::Port | server::Unusable::Form => Problem::ServerAddress,
     })?;
-    // With a path, query and fragment are dropped; without one nobody looks at them.
-    let begin = text.find("://").map_or(0, |scheme| scheme + 3);
-    let end = text[begin..].find(['?', '#']).map_or(text.len(), |end| begin + end);
-    let has_path = text[begin..end].find('/').is_some_and(|slash| begin + slash + 1 < end);
-    Ok(Address { url: text[..if has_path { end } else { text.len() }].to_owned(), https: server.is_https() })
+    // With a path it is written anew, without its query; without one nobody looks at the rest.
+    let anew = Url::parse_request(text).filter(Url::has_path).map(|url| url.without_query().written().to_string());
+    Ok(Address { url: anew.unwrap_or_else(|| text.to_owned()), https: server.is_https() })
 }
 
-/// Checks a `proxy-url`.
-pub(super) fn proxy(text: &str) -> Result<(), Problem> {
-    Proxy::read(text).map(drop).map_err(|unusable| match unusable {
+/// Checks a `proxy-url`, and writes it as plugins see it.
+pub(super) fn proxy(text: &str) -> Result<Secret, Problem> {
+    Proxy::read(text).map_err(|unusable| match unusable {
         proxy::Unusable::Scheme => Problem::ProxyScheme,
-        proxy::Unusable::Form => Problem::ProxyAddress,
-    })
+        proxy::Unusable::Form | proxy::Unusable::Place | proxy::Unusable::User => Problem::ProxyAddress,
+    })?;
+    Ok(Url::parse(text).map(|url| Secret::from(&**url.written())).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -42,16 +44,23 @@ mod tests {
     #[test]
     fn an_address_needs_a_scheme_and_a_host() {
         for good in ["https://h", "HTTPS://h:6443", "https://[::1]:6443/", "https://10.0.0.1/k8s/c-1", "https://h:"] {
-            assert_eq!(server(good), Ok(Address { url: good.to_owned(), https: true }), "{good}");
+            assert!(server(good).unwrap().https, "{good}");
         }
         assert!(!server("http://h").unwrap().https);
         for bad in ["example.com", "example.com:6443", "localhost:8080", "//example.com", "://h", "", "/x"] {
             assert_eq!(server(bad), Err(Problem::ServerWithoutScheme), "{bad}");
         }
         assert_eq!(server("ftp://h"), Err(Problem::ServerScheme));
-        for bad in
-            ["https://", "https:///x", "https://:6443", "https://h:66000", "https://h:x", "https://a b", "https://[]"]
-        {
+        for bad in [
+            "https://",
+            "https:///x",
+            "https://:6443",
+            "https://h:66000",
+            "https://h:x",
+            "https://a b",
+            "https://[]",
+            "https://[1]",
+        ] {
             assert_eq!(server(bad), Err(Problem::ServerAddress), "{bad}");
         }
         assert_eq!(server("https://u:p@h"), Err(Problem::ServerUserInfo));
@@ -59,23 +68,26 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_path_query_and_fragment_are_dropped() {
+    fn with_a_path_it_is_written_as_go_writes_it() {
         let url = |text| server(text).unwrap().url;
         assert_eq!(url("https://h/p?x=1"), "https://h/p");
-        assert_eq!(url("https://h/p/#x"), "https://h/p/");
+        assert_eq!(url("https://h/p/#x"), "https://h/p/%23x");
+        assert_eq!(url("HTTPS://h/p"), "https://h/p");
+        assert_eq!(url("HTTPS://h/"), "HTTPS://h/");
         assert_eq!(url("https://h/?x=1"), "https://h/?x=1");
         assert_eq!(url("https://h?x=/y"), "https://h?x=/y");
     }
 
     #[test]
     fn a_proxy_has_one_of_three_schemes() {
-        for good in ["http://p", "https://u:p@p:1", "SOCKS5://p:1080", "socks5://[::1]:1"] {
-            assert_eq!(proxy(good), Ok(()), "{good}");
+        for good in ["http://p", "https://u:p@p:1", "socks5://[::1]:1"] {
+            assert_eq!(proxy(good).unwrap().expose(), good);
         }
-        for bad in ["ftp://p", "p:1", "socks5h://p", "", "://p"] {
+        assert_eq!(proxy("SOCKS5://p:1080").unwrap().expose(), "socks5://p:1080");
+        for bad in ["ftp://p", "p:1", "socks5h://p", ""] {
             assert_eq!(proxy(bad), Err(Problem::ProxyScheme), "{bad}");
         }
-        for bad in ["http://", "http://p:66000", "http://a b", "http://p\n"] {
+        for bad in ["http://", "http://p:66000", "http://a b", "http://p\n", "://p"] {
             assert_eq!(proxy(bad), Err(Problem::ProxyAddress), "{bad}");
         }
     }

@@ -62,7 +62,7 @@ impl ClusterDraft {
 
     pub(super) fn of(entry: &Entry<'_, Cluster>) -> Self {
         let (file, cluster) = (entry.file, entry.item());
-        let config = cluster.extensions.iter().find(|extension| extension.name == EXEC_EXTENSION);
+        let mut configs = cluster.extensions.iter().filter(|extension| extension.name == EXEC_EXTENSION);
         Self {
             name: entry.name().to_owned(),
             origin: entry.origin(),
@@ -73,7 +73,7 @@ impl ClusterDraft {
             tls_server_name: file.owned(&cluster.tls_server_name),
             proxy_url: file.owned(&cluster.proxy_url),
             disable_compression: file.owned(&cluster.disable_compression),
-            config: config.and_then(|extension| extension.item.clone()),
+            config: configs.find_map(|extension| extension.item.clone()),
         }
     }
 
@@ -107,10 +107,12 @@ impl ClusterDraft {
                 Err(problem) => findings.add(&origin, problem),
             },
         }
-        if let Some(Sourced { value, origin }) = &self.proxy_url
-            && let Err(problem) = address::proxy(value.expose())
-        {
-            findings.add(origin, problem);
+        let mut proxy_url = None;
+        if let Some(Sourced { value, origin }) = self.proxy_url {
+            match address::proxy(value.expose()) {
+                Ok(url) => proxy_url = Some(Sourced::new(url, origin)),
+                Err(problem) => findings.add(&origin, problem),
+            }
         }
         if let (Some(file), Some(_)) = (&self.authority, &self.authority_data) {
             findings.add(&file.origin, Problem::DataAndFile(AUTHORITY));
@@ -132,7 +134,7 @@ impl ClusterDraft {
                 insecure_skip_verify: or_default(self.insecure),
                 certificate_authority,
             },
-            proxy_url: self.proxy_url,
+            proxy_url,
             disable_compression: or_default(self.disable_compression),
             config: self.config,
         })

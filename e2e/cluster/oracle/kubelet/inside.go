@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kubelet/pkg/apis/credentialprovider"
 	v1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
@@ -53,16 +54,21 @@ func readConfig(path string) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if errs := validateCredentialProviderConfig(c, true); len(errs) > 0 {
-		return nil, errs.ToAggregate()
-	}
+	errs := validateCredentialProviderConfig(c, true)
 	names := []string{}
 	for _, p := range c.Providers {
 		if p.Name == "" {
 			// The kubelet then finds that its folder of providers is no program.
-			return nil, errors.New("no name")
+			errs = append(errs, field.Required(field.NewPath("providers", "name"), ""))
 		}
 		names = append(names, p.Name)
+	}
+	if len(errs) > 0 {
+		fields := sets.New[string]()
+		for _, e := range errs {
+			fields.Insert(e.Field)
+		}
+		return answer{"error": errs.ToAggregate().Error(), "fields": sets.List(fields)}, nil
 	}
 	return answer{"providers": names, "hash": hash}, nil
 }

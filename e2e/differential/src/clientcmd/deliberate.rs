@@ -1,94 +1,152 @@
-//! Where we differ from clientcmd on purpose. Each reason has its row in `docs/behaviour.md`.
+//! Where we differ from clientcmd on purpose. Each reason has its line in `docs/behaviour.md`, and each takes what both
+//! sides said: that we refuse something is no excuse for refusing anything else.
 
 use serde_json::Value;
 
+use crate::comparison::Difference;
+
 /// Why these answers to the same files may differ.
-pub(super) fn reason(files: &[String], overrides: &Value, theirs: &Value, ours: &Value) -> Option<&'static str> {
+pub(super) fn reason(files: &[String], overrides: &Value, difference: &Difference<'_>) -> Option<&'static str> {
     let outcome = |answer: &Value| answer["outcome"].as_str().unwrap_or_default().to_owned();
-    let (config, our_config) = (&theirs["config"], &ours["config"]);
-    let any = |word: &str| files.iter().any(|text| text.contains(word));
-    let json = files.iter().any(|text| serde_json::from_str::<Value>(text).is_ok());
-    match (&*outcome(theirs), &*outcome(ours)) {
-        ("ok", "use") => {
-            let server = config["server"].as_str().unwrap_or_default().to_ascii_lowercase();
-            let Some(rest) = server.strip_prefix("https://").or_else(|| server.strip_prefix("http://")) else {
-                return Some("a server without a scheme is an error (W32)");
-            };
-            let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-            let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'));
-            let bad_port = port.is_some_and(|port| !port.is_empty() && port.parse::<u16>().is_err());
-            if host.is_empty() || host.starts_with(':') || host.contains('@') || bad_port {
-                return Some("a server without a host, with a port that is none, or with a password in it is an error");
-            }
-            if config["ca"] == "" && files.iter().any(|text| text.contains("certificate-authority")) {
-                return Some("a file of authorities without a certificate is an error");
-            }
-            if config["token"].as_str().is_some_and(|token| token.contains(|c: char| c.is_control())) {
-                return Some("a token with a control character fits into no header (W27)");
-            }
-            if config["proxy"].as_str().is_some_and(|proxy| proxy.ends_with([':', '/'])) {
-                return Some("a proxy without a host is an error");
-            }
-            if server.starts_with("http://") {
-                return Some("what plain http makes superfluous is checked all the same");
-            }
-            if any("client-certificate")
-                || any("client-key")
-                || overrides["certificate"].is_string()
-                || overrides["key"].is_string()
-            {
-                return Some("files of certificates and keys are read, and looked at, at once");
-            }
-            if config["context"] == "" {
-                return Some("an entry without a name is nobody's");
-            }
-            None
+    let error = difference.theirs["error"].as_str().unwrap_or_default();
+    let why = difference.why;
+    let json = || files.iter().any(|text| serde_json::from_str::<Value>(text).is_ok());
+    match (&*outcome(difference.theirs), &*outcome(difference.ours)) {
+        ("ok", "use") => refused(&difference.plain["config"], why),
+        ("use", "ok") => taken(error, &difference.ours["config"]),
+        ("load", "ok" | "use") if error.contains("yaml: ") && json() => {
+            Some("a file that is JSON is read as JSON, whatever its keys")
         }
-        ("use", "ok") if our_config["certificate"] != "" => {
-            Some("whether certificate and key belong together is seen when the client is built")
+        ("ok" | "use", "load") if why.contains("-data` that is not base64") && lists_bytes(files) => {
+            Some("data is text, not a list of bytes")
         }
-        ("use", "ok") if our_config["exec"]["apiVersion"] == "client.authentication.k8s.io/v1alpha1" => {
-            Some("v1alpha1 is still spoken here (28)")
-        }
-        ("use", "ok") if our_config["authProvider"].is_object() => {
-            Some("the settings of an oidc login are checked when it is used")
-        }
-        ("use", "ok") if any("auth-provider") => {
-            Some("an auth-provider that is gone is a warning beside a credential that is not")
-        }
-        ("use", "ok") if our_config["server"].as_str().is_some_and(|server| server.contains('[')) => {
-            Some("what stands in brackets is looked at when it is connected to")
-        }
-        ("load", "ok" | "use") if json => Some("a file that is JSON is read as JSON, whatever its keys"),
-        ("ok" | "use", "load") if any("-data") => Some("data is text, not a list of bytes"),
-        ("ok" | "use", "load")
-            if files.iter().any(|text| text.matches("client.authentication.k8s.io/exec").count() > 1) =>
-        {
-            Some("two extensions with one name are refused, also if the first is empty")
-        }
-        ("ok", "ok") => {
-            let differ = |name: &str| config[name] != our_config[name];
-            let only = |names: &[&str]| {
-                config
-                    .as_object()
-                    .is_some_and(|members| members.keys().all(|name| !differ(name) || names.contains(&&**name)))
-            };
-            if json && any("\u{85}") || any("\u{2028}") || any("\u{2029}") || any("\u{feff}") {
-                return Some("a file that is JSON is read as JSON, whatever its line breaks");
-            }
-            let extension =
-                |config: &Value| config["exec"]["extension"].as_str().unwrap_or_default().replace("-0", "0");
-            if only(&["exec"])
-                && config["exec"]["extension"] != our_config["exec"]["extension"]
-                && extension(config) == extension(our_config)
-            {
-                return Some("a negative zero in an extension is zero");
-            }
-            if overrides["token"].as_str().is_some_and(|token| !token.is_empty()) && only(&["tokenFile", "token"]) {
-                return Some("--token also drops a tokenFile (16)");
-            }
-            None
-        }
+        ("ok", "ok") => changed(files, overrides, &difference.plain["config"], &difference.ours["config"]),
         _ => None,
     }
+}
+
+/// Clientcmd has this configuration, and we have these mistakes: one of them must be ours to find.
+fn refused(config: &Value, why: &str) -> Option<&'static str> {
+    let text = |name: &str| config[name].as_str().unwrap_or_default();
+    let server = text("server").to_ascii_lowercase();
+    let scheme = server.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| !scheme.is_empty());
+    let holds = |name: &str, what: &str| text(name).contains(what);
+    if why.contains("`server` has no scheme") && scheme.is_none() {
+        return Some("a server without a scheme is an error (W32)");
+    }
+    if why.contains("`server` has a scheme other than") && !matches!(scheme, Some("http" | "https")) {
+        return Some("a server with another scheme is an error at once");
+    }
+    if why.contains("`server` has a user name in it") && authority(&server).contains('@') {
+        return Some("a server with a user name in it is an error");
+    }
+    if why.contains("`server` is not an address") && !connectable(&server) {
+        return Some("a server without a usable host and port, or that no request can carry as it is, is an error");
+    }
+    if why.contains("`proxy-url` is not an address") && !connectable(text("proxy")) {
+        return Some("a proxy without a usable host and port is an error at once");
+    }
+    if why.contains("`proxy-url` is not an address") && !is_utf8(authority(text("proxy"))) {
+        return Some("a proxy's user name and password are UTF-8");
+    }
+    if why.contains("contains a NUL character") && config["exec"].to_string().contains("\\u0000") {
+        return Some("what no process can be given is an error at once");
+    }
+    if why.contains("`certificate-authority` holds no certificate") && config["ca"] == "" {
+        return Some("a file of authorities without a certificate is an error");
+    }
+    if why.contains("`client-certificate` holds no certificate") && !holds("certificate", "-----BEGIN CERTIFICATE")
+        || why.contains("`client-key` holds no private key") && !holds("key", "PRIVATE KEY-----")
+    {
+        return Some("files of certificates and keys are looked at at once");
+    }
+    if why.contains("holds a line break or another control character") && text("token").contains(char::is_control) {
+        return Some("a token with a control character fits into no header (W27)");
+    }
+    if scheme == Some("http") && !why.contains("`server`") && !why.contains("`proxy-url`") {
+        return Some("what plain http makes superfluous is checked all the same");
+    }
+    None
+}
+
+/// Clientcmd has this error, and we have this configuration.
+fn taken(error: &str, config: &Value) -> Option<&'static str> {
+    if error == "tls: private key does not match public key" && config["certificate"] != "" {
+        return Some("whether certificate and key belong together is seen when the client is built");
+    }
+    if error == "exec plugin: invalid apiVersion \"client.authentication.k8s.io/v1alpha1\""
+        && config["exec"]["apiVersion"] == "client.authentication.k8s.io/v1alpha1"
+    {
+        return Some("v1alpha1 is still spoken here (28)");
+    }
+    if ["Must provide idp-issuer-url", "Must provide client-id"].contains(&error)
+        && config["authProvider"]["name"] == "oidc"
+    {
+        return Some("the settings of an oidc login are checked when it is used");
+    }
+    let credential = ["token", "tokenFile", "username", "certificate"].into_iter().any(|name| config[name] != "");
+    if error.starts_with("no Auth Provider found for name") && credential {
+        return Some("an auth-provider that is gone is a warning beside a credential that is not");
+    }
+    None
+}
+
+/// Both have a configuration, and not the same.
+fn changed(files: &[String], overrides: &Value, theirs: &Value, ours: &Value) -> Option<&'static str> {
+    let only = |names: &[&str]| {
+        theirs
+            .as_object()
+            .is_some_and(|members| members.keys().all(|name| theirs[name] == ours[name] || names.contains(&&**name)))
+    };
+    let token = &overrides["token"];
+    if token.as_str().is_some_and(|token| !token.is_empty())
+        && ours["token"] == *token
+        && ours["tokenFile"] == ""
+        && theirs["tokenFile"] != ""
+        && only(&["tokenFile", "token"])
+    {
+        return Some("--token also drops a tokenFile (16)");
+    }
+    // YAML 1.1 knows more line breaks, and folds them like any other.
+    let breaks = ['\u{85}', '\u{2028}', '\u{2029}', '\u{feff}'];
+    let json = |text: &String| text.contains(breaks) && serde_json::from_str::<Value>(text).is_ok();
+    files.iter().any(json).then_some("a file that is JSON is read as JSON, whatever its line breaks")
+}
+
+fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+/// Whether its escapes stand for text.
+fn is_utf8(text: &str) -> bool {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        bytes.extend(part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()));
+        bytes.extend(part.bytes().skip(2));
+    }
+    String::from_utf8(bytes).is_ok()
+}
+
+/// Whether somebody could connect there without more ado.
+fn connectable(url: &str) -> bool {
+    let place = authority(url);
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let (host, port) = match place.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+        Some((host, port)) => (host, port.is_empty() || port.parse::<u16>().is_ok()),
+        None => (place, true),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c);
+    let escaped = host.contains('%') && !host.starts_with('[');
+    port && !host.is_empty() && !escaped && url.chars().all(plain)
+}
+
+/// Whether some `…-data` is a list.
+fn lists_bytes(files: &[String]) -> bool {
+    let list = |text: &str| {
+        let text = text.trim_start_matches(['"', ':']).trim_start();
+        text.starts_with('[') || text.starts_with("- ")
+    };
+    files.iter().any(|text| text.split("-data").skip(1).any(list))
 }

@@ -1,18 +1,19 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use crate::random::{json as any, maybe, pick, rarely, text};
+use crate::address;
+use crate::random::{self, json as any, maybe, pick, rarely};
 
 /// Few names, so that files meet.
 const NAMES: &[&str] = &["one", "two", "three"];
 
 pub(super) fn case(rng: &mut Rng) -> Value {
-    let files: Vec<Value> = (0..pick(rng, &[1, 1, 2, 2, 3])).map(|_| file(rng)).collect();
+    let files: Vec<Value> = (0..pick(rng, &[1, 1, 1, 2, 2, 3])).map(|_| file(rng)).collect();
     let mut case = json!({"files": files});
     if rarely(rng, 15) {
         case["explicit"] = rng.usize(..files.len()).into();
     }
-    if rarely(rng, 3) {
+    if rarely(rng, 4) {
         case["overrides"] = overrides(rng);
     }
     case
@@ -30,6 +31,15 @@ fn name(rng: &mut Rng) -> Value {
     if rarely(rng, 200) { odd(rng) } else { pick(rng, NAMES).into() }
 }
 
+/// Some files should be without a fault from the first line to the last.
+fn text(rng: &mut Rng) -> String {
+    if rarely(rng, 8) {
+        random::text(rng)
+    } else {
+        (pick(rng, &["", "word", "two words", "é", "a: b", "#", "--x=y"])).to_owned()
+    }
+}
+
 /// What does not belong here.
 fn odd(rng: &mut Rng) -> Value {
     match rng.usize(..4) {
@@ -45,11 +55,11 @@ fn config(rng: &mut Rng) -> Value {
     let mut config = Map::new();
     maybe(rng, 2, &mut config, "apiVersion", |rng| if rarely(rng, 80) { odd(rng) } else { "v1".into() });
     maybe(rng, 2, &mut config, "kind", |rng| if rarely(rng, 80) { odd(rng) } else { "Config".into() });
-    if !rarely(rng, 6) {
+    if !rarely(rng, 25) {
         let chosen = name(rng);
         config.insert("current-context".to_owned(), chosen);
     }
-    maybe(rng, 10, &mut config, "preferences", |rng| if rng.bool() { json!({}) } else { any(rng, 2) });
+    maybe(rng, 10, &mut config, "preferences", |rng| if rarely(rng, 8) { any(rng, 2) } else { json!({}) });
     maybe(rng, 30, &mut config, "unknown", |rng| any(rng, 2));
     maybe(rng, 30, &mut config, "Contexts", |rng| any(rng, 2));
     maybe(rng, 30, &mut config, "extensions", extensions);
@@ -68,7 +78,7 @@ fn config(rng: &mut Rng) -> Value {
         // Each name at most once, for most files.
         let names: Vec<Value> = match rng.usize(..60) {
             0 => (0..2).map(|_| pick(rng, NAMES).into()).collect(),
-            _ => NAMES.iter().filter(|_| rng.usize(..10) > 0).map(|name| (*name).into()).collect(),
+            _ => NAMES.iter().filter(|_| rng.usize(..20) > 0).map(|name| (*name).into()).collect(),
         };
         let entries = names.into_iter().map(|name| {
             let mut entry = Map::new();
@@ -134,7 +144,8 @@ fn cluster(rng: &mut Rng) -> Value {
     if !rarely(rng, 20) {
         let server = match rng.usize(..15) {
             0 => (pick(rng, BAD)).into(),
-            1 if rarely(rng, 3) => odd(rng),
+            1 => address::odd(rng).into(),
+            2 if rarely(rng, 5) => odd(rng),
             _ => (pick(rng, SERVERS)).into(),
         };
         cluster.insert("server".to_owned(), server);
@@ -148,6 +159,9 @@ fn cluster(rng: &mut Rng) -> Value {
         data(rng, &["@base64:CA@", "@base64:CA@", "@base64:CERT@"])
     });
     maybe(rng, 8, &mut cluster, "proxy-url", |rng| {
+        if rarely(rng, 3) {
+            return address::odd(rng).into();
+        }
         (pick(
             rng,
             &[
@@ -178,11 +192,12 @@ fn cluster(rng: &mut Rng) -> Value {
 }
 
 fn extensions(rng: &mut Rng) -> Value {
-    if rarely(rng, 25) {
+    if rarely(rng, 80) {
         return odd(rng);
     }
-    let entry = |rng: &mut Rng| {
-        let name = if rarely(rng, 3) { text(rng) } else { "client.authentication.k8s.io/exec".to_owned() };
+    let entry = |rng: &mut Rng, index: usize| {
+        let exec = if index == 0 { !rarely(rng, 4) } else { rarely(rng, 20) };
+        let name = if exec { "client.authentication.k8s.io/exec".to_owned() } else { format!("{index}{}", text(rng)) };
         let mut entry = Map::new();
         entry.insert("name".to_owned(), name.into());
         if !rarely(rng, 15) {
@@ -195,13 +210,13 @@ fn extensions(rng: &mut Rng) -> Value {
         }
         Value::Object(entry)
     };
-    (0..rng.usize(1..3)).map(|_| entry(rng)).collect()
+    (0..rng.usize(1..3)).map(|index| entry(rng, index)).collect()
 }
 
 fn user(rng: &mut Rng) -> Value {
     let mut user = Map::new();
     let kind = rng.usize(..8);
-    let n = |kinds: &[usize]| if kinds.contains(&kind) { 1 } else { 30 };
+    let n = |kinds: &[usize]| if kinds.contains(&kind) { 1 } else { 60 };
     maybe(rng, n(&[0]), &mut user, "token", |rng| {
         if rarely(rng, 60) { odd(rng) } else { (pick(rng, &["t1", "t2", ""])).into() }
     });
@@ -232,11 +247,13 @@ fn user(rng: &mut Rng) -> Value {
         Value::Object(provider)
     });
     maybe(rng, 8, &mut user, "as", |rng| (pick(rng, &["bob", "bob", ""])).into());
-    maybe(rng, 14, &mut user, "as-uid", |rng| (pick(rng, &["7", ""])).into());
-    maybe(rng, 12, &mut user, "as-groups", |rng| if rarely(rng, 40) { odd(rng) } else { json!(["g", text(rng)]) });
+    // Alone they are refused.
+    let n = if user.contains_key("as") { 2 } else { 80 };
+    maybe(rng, n, &mut user, "as-uid", |rng| (pick(rng, &["7", ""])).into());
+    maybe(rng, n, &mut user, "as-groups", |rng| if rarely(rng, 40) { odd(rng) } else { json!(["g", text(rng)]) });
     maybe(
         rng,
-        14,
+        n,
         &mut user,
         "as-user-extra",
         |rng| if rarely(rng, 40) { odd(rng) } else { json!({"scope": ["a", "b"]}) },
@@ -249,7 +266,7 @@ fn user(rng: &mut Rng) -> Value {
 
 fn exec(rng: &mut Rng) -> Value {
     let mut exec = Map::new();
-    let versions = ["v1", "v1", "v1", "v1beta1", "v1beta1", "v1alpha1", "v9"];
+    let versions = ["v1", "v1", "v1", "v1", "v1", "v1", "v1beta1", "v1beta1", "v1beta1", "v1beta1", "v1alpha1", "v9"];
     if !rarely(rng, 25) {
         exec.insert("apiVersion".to_owned(), format!("client.authentication.k8s.io/{}", pick(rng, &versions)).into());
     }
@@ -286,8 +303,10 @@ fn exec(rng: &mut Rng) -> Value {
             .map(|_| json!({"name": pick(rng, &["A", "B", "C_D", ""]), "value": text(rng).replace('\0', "")}))
             .collect()
     });
-    if !rarely(rng, 4) {
-        exec.insert("interactiveMode".to_owned(), (pick(rng, &["Never", "IfAvailable", "Always", "never", ""])).into());
+    if !rarely(rng, 10) {
+        let bad = rarely(rng, 15);
+        let mode = if bad { pick(rng, &["never", ""]) } else { pick(rng, &["Never", "IfAvailable", "Always"]) };
+        exec.insert("interactiveMode".to_owned(), mode.into());
     }
     maybe(rng, 4, &mut exec, "provideClusterInfo", |rng| if rarely(rng, 50) { odd(rng) } else { rng.bool().into() });
     maybe(rng, 5, &mut exec, "installHint", |rng| text(rng).into());

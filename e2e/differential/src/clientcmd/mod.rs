@@ -10,7 +10,7 @@ use std::path::Path;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::comparison::{Comparison, Reference};
+use crate::comparison::{Comparison, Difference, Reference};
 use crate::decode::fill;
 use crate::document;
 use crate::pki::Pki;
@@ -82,7 +82,7 @@ impl Comparison for ClientCmd<'_> {
         })
     }
 
-    fn ours(&self, query: &Value) -> Value {
+    fn ours(&self, query: &Value) -> (Value, String) {
         ours::answer(query)
     }
 
@@ -118,14 +118,14 @@ impl Comparison for ClientCmd<'_> {
         }
     }
 
-    fn deliberate(&self, query: &Value, theirs: &Value, ours: &Value) -> Option<&'static str> {
+    fn deliberate(&self, query: &Value, difference: &Difference<'_>) -> Option<&'static str> {
         let texts: Vec<String> = query["files"]
             .as_array()
             .into_iter()
             .flatten()
             .filter_map(|path| fs::read_to_string(path.as_str()?).ok())
             .collect();
-        deliberate::reason(&texts, &query["overrides"], theirs, ours)
+        deliberate::reason(&texts, &query["overrides"], difference)
     }
 
     fn plant(&self, query: &mut Value) {

@@ -5,18 +5,16 @@ use credlet_client::kubeconfig::{HeaderCredential, KubeconfigError, LoadingRules
 use credlet_core::FixedEnv;
 use serde_json::{Value, json};
 
-pub(super) fn answer(query: &Value) -> Value {
+/// Also the text of the error.
+pub(super) fn answer(query: &Value) -> (Value, String) {
     let env = FixedEnv::default().in_dir("/");
     let files = query["files"].as_array().into_iter().flatten().filter_map(Value::as_str).map(PathBuf::from);
     let rules = LoadingRules::list(files.collect()).explicit(query["explicit"].as_str().unwrap_or_default());
-    let loaded = match rules.load(&env) {
-        Ok(loaded) => loaded,
-        Err(KubeconfigError::Unreadable { .. }) => return json!({"outcome": "load"}),
-        Err(_) => return json!({"outcome": "use"}),
-    };
-    match loaded.resolve(&overrides(&query["overrides"]), &env) {
-        Ok(resolved) => json!({"outcome": "ok", "config": summary(&resolved)}),
-        Err(_) => json!({"outcome": "use"}),
+    let resolved = rules.load(&env).and_then(|loaded| loaded.resolve(&overrides(&query["overrides"]), &env));
+    match resolved {
+        Ok(resolved) => (json!({"outcome": "ok", "config": summary(&resolved)}), String::new()),
+        Err(error @ KubeconfigError::Unreadable { .. }) => (json!({"outcome": "load"}), error.to_string()),
+        Err(error) => (json!({"outcome": "use"}), error.to_string()),
     }
 }
 

@@ -8,11 +8,15 @@ pub(super) fn case(about: Kubelet, rng: &mut Rng) -> Value {
     match about {
         Kubelet::Name => json!({"image": written(rng)}),
         Kubelet::Match => {
-            json!({"pattern": pattern(rng), "image": if rarely(rng, 8) { pattern(rng) } else { full(rng) }})
+            let image = if rarely(rng, 8) { pattern(rng) } else { full(rng) };
+            let pattern = if rng.bool() { near(rng, &image) } else { pattern(rng) };
+            json!({"pattern": pattern, "image": image})
         }
         Kubelet::Keyring => {
-            let keys: Vec<String> = (0..rng.usize(..5)).map(|_| key(rng)).collect();
-            json!({"keys": keys, "image": full(rng)})
+            let image = full(rng);
+            let keys = (0..rng.usize(..6)).map(|_| if rng.bool() { near(rng, &image) } else { key(rng) });
+            let keys: Vec<String> = keys.collect();
+            json!({"keys": keys, "image": image})
         }
         Kubelet::Config => json!({"doc": config(rng), "style": pick(rng, &["yaml", "yaml", "json", "flow"])}),
         Kubelet::Request => json!({
@@ -158,6 +162,29 @@ fn pattern(rng: &mut Rng) -> String {
         ],
     );
     format!("{}{host}{path}", if rarely(rng, 12) { pick(rng, &["https://", "http://", " ", "//"]) } else { "" })
+}
+
+/// A pattern that fits, or would but for one thing.
+fn near(rng: &mut Rng, image: &str) -> String {
+    let (host, path) = image.split_once('/').unwrap_or((image, ""));
+    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    let label = |label: &str, rng: &mut Rng| match rng.usize(..6) {
+        0 => "*".to_owned(),
+        1 => format!("{}*", label.get(..1).unwrap_or_default()),
+        2 => format!("*{}", label.get(1..).unwrap_or_default()),
+        _ => label.to_owned(),
+    };
+    let mut pattern = name.split('.').map(|part| label(part, rng)).collect::<Vec<_>>().join(".");
+    if let Some(port) = port.filter(|_| !rarely(rng, 6)) {
+        pattern.push_str(&format!(":{port}"));
+    }
+    let end = rng.usize(..=path.len());
+    let rest = path.get(..if rng.bool() { end } else { path.len() }).unwrap_or_default();
+    match rng.usize(..4) {
+        0 => pattern,
+        1 => format!("{}{pattern}/{rest}", pick(rng, &["https://", "http://", ""])),
+        _ => format!("{pattern}/{rest}"),
+    }
 }
 
 fn key(rng: &mut Rng) -> String {

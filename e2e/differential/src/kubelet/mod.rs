@@ -9,7 +9,7 @@ use std::path::Path;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::comparison::{Comparison, Reference};
+use crate::comparison::{Comparison, Difference, Reference};
 use crate::document;
 
 /// What is asked about.
@@ -75,8 +75,8 @@ impl Comparison for Kubelet {
         query
     }
 
-    fn ours(&self, query: &Value) -> Value {
-        ours::answer(*self, query).unwrap_or_else(|| json!({"error": ""}))
+    fn ours(&self, query: &Value) -> (Value, String) {
+        (ours::answer(*self, query).unwrap_or_else(|| json!({"error": ""})), String::new())
     }
 
     fn plain(&self, theirs: &mut Value) {
@@ -91,6 +91,22 @@ impl Comparison for Kubelet {
         if theirs["nanoseconds"].as_i64().is_some_and(|lifetime| lifetime < 0) {
             theirs["nanoseconds"] = 0.into();
         }
+    }
+
+    fn deliberate(&self, _: &Value, difference: &Difference<'_>) -> Option<&'static str> {
+        let fields =
+            |answer: &Value| -> Option<Vec<String>> { serde_json::from_value(answer.get("fields")?.clone()).ok() };
+        let ours = fields(difference.ours)?;
+        let has = |fields: &[String], name: &str| fields.iter().any(|field| field == name);
+        let error = difference.theirs["error"].as_str().unwrap_or_default();
+        if error.starts_with("duplicate provider name") && has(&ours, "providers.name") {
+            return Some("two providers with one name do not hide other mistakes (B42)");
+        }
+        let mut theirs = fields(difference.theirs)?;
+        let unknown = has(&theirs, "providers.apiVersion");
+        theirs.retain(|field| field != "providers.tokenAttributes");
+        (unknown && theirs == ours)
+            .then_some("that a token needs v1 is said to whoever asks in another version, not in none")
     }
 
     fn plant(&self, query: &mut Value) {

@@ -1,9 +1,11 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use credlet_api::Secret;
 use credlet_api::image::{ApiVersion, AuthConfig, CredentialProviderRequest, CredentialProviderResponse};
-use credlet_image::{Config, Coordinates, ImageName, Keyring, Pattern, Target, account_key, cache_key, look_up};
+use credlet_image::{
+    Config, ConfigError, Coordinates, ImageName, Keyring, Pattern, Reason, Target, account_key, cache_key, look_up,
+};
 use serde_json::{Value, json};
 
 use super::Kubelet;
@@ -36,7 +38,10 @@ pub(super) fn answer(about: Kubelet, query: &Value) -> Option<Value> {
             json!({"users": users})
         }
         Kubelet::Config => {
-            let config = Config::read(Path::new(text("path"))).ok()?;
+            let config = match Config::read(Path::new(text("path"))) {
+                Ok(config) => config,
+                Err(error) => return fields(&error).map(|fields| json!({"error": "", "fields": fields})),
+            };
             json!({"providers": config.providers.iter().map(|provider| &provider.name).collect::<Vec<_>>(), "hash": config.hash})
         }
         Kubelet::Request => {
@@ -72,4 +77,24 @@ pub(super) fn answer(about: Kubelet, query: &Value) -> Option<Value> {
             json!({"key": key.iter().map(|byte| format!("{byte:02x}")).collect::<String>()})
         }
     })
+}
+
+/// Where the mistakes are, in the kubelet's words. `None`: it could not be read as far as that.
+fn fields(error: &ConfigError) -> Option<BTreeSet<String>> {
+    let path = |reason: &Reason| match reason {
+        Reason::NoProviders => Some("providers".to_owned()),
+        Reason::NoName | Reason::Name(_) | Reason::DuplicateName { .. } => Some("providers.name".to_owned()),
+        Reason::NoVersion | Reason::UnknownVersion => Some("providers.apiVersion".to_owned()),
+        Reason::NoMatchImages | Reason::MatchImage { .. } => Some("providers.matchImages".to_owned()),
+        Reason::NoDuration | Reason::NegativeDuration => Some("providers.defaultCacheDuration".to_owned()),
+        Reason::TokenNeedsV1 | Reason::BothRequiredAndOptional(_) => Some("providers.tokenAttributes".to_owned()),
+        Reason::NoTokenAttribute(name) => Some(format!("providers.tokenAttributes.{name}")),
+        Reason::UnknownCacheType => Some("providers.tokenAttributes.cacheType".to_owned()),
+        Reason::RequiredOfNobody => Some("providers.tokenAttributes.requiredServiceAccountAnnotationKeys".to_owned()),
+        Reason::AnnotationKey { list, .. } | Reason::DuplicateAnnotationKey { list, .. } => {
+            Some(format!("providers.tokenAttributes.{list}"))
+        }
+        _ => None,
+    };
+    error.mistakes.iter().map(|mistake| path(&mistake.reason)).collect()
 }
