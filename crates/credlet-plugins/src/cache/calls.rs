@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt as _;
 
 use jiff::Timestamp;
 
-use super::Key;
+use super::{Key, Tally};
 use crate::store::{Store, StoreError};
 
 /// The call that means a refusal.
@@ -39,6 +39,8 @@ const PLACE: usize = 48;
 /// Behind the places: when an entry was last renewed ahead, and the suspicion.
 const AHEAD: u64 = PLACES * PLACE as u64;
 const SUSPICION: u64 = AHEAD + 8;
+/// And behind these what the cache was good for.
+pub(super) const TALLY: u64 = SUSPICION + 24;
 
 /// A process, told from a later one of the same number by when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +152,9 @@ fn count_at(
         slot.ran = now.as_millisecond();
     }
     file.write_all_at(&slot.encode(), caller.place())?;
+    if verdict == Verdict::Serve {
+        Tally::answered(&file)?;
+    }
     Ok(verdict)
 }
 
