@@ -6,8 +6,8 @@
 //! one was served cannot have been refused what that one got.
 //!
 //! A command of one request calls twice, fails, and is gone: the third call never comes. So a second call of one and the
-//! same program (the dispatcher has become another one by then) casts [suspicion](suspicion) on the entry, and the next
-//! process that asks for it gets another.
+//! same program casts [suspicion](suspicion) on an entry, and the next process that asks for it gets another. That may be
+//! in vain, with the dispatcher for one, so it is not done for an entry that is new, nor often.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -23,11 +23,14 @@ const REFUSED: u32 = 3;
 /// A process that makes many clients calls often without having been refused: one run for it in this time.
 const PATIENCE_MS: i64 = 30_000;
 
-/// Programs that make two clients each time are suspected in vain: one run for them in this time.
-const SUSPICION_MS: i64 = 300_000;
+/// After a run because of a refusal, real or suspected, nothing is suspected for this long.
+const SUSPICION_MS: u64 = 15 * 60_000;
+
+/// Nothing is suspected of an entry that is younger.
+const NEW_MS: u64 = 60_000;
 
 /// Those who come while that run is under way wait for it too.
-const UNDER_WAY_MS: i64 = 10_000;
+const UNDER_WAY_MS: u64 = 10_000;
 
 /// Processes share places; the one that came last has it, and the other begins to count anew.
 const PLACES: u64 = 64;
@@ -143,24 +146,39 @@ fn count_at(
     }
     slot.served = tick;
     let third = slot.calls >= REFUSED && now.as_millisecond().abs_diff(slot.ran) >= PATIENCE_MS.unsigned_abs();
-    let verdict = if third || suspicion(&file, slot.created, slot.calls, again && !side_by_side, now)? {
-        Verdict::Refused
-    } else {
-        Verdict::Serve
-    };
     if third {
         slot.ran = now.as_millisecond();
     }
+    let came = match slot.calls {
+        1 => Came::First,
+        _ if third => Came::Refused,
+        _ if again && !side_by_side => Came::Again,
+        _ => Came::Otherwise,
+    };
+    let suspected = suspicion(&file, slot.created, came, now)?;
     file.write_all_at(&slot.encode(), caller.place())?;
-    if verdict == Verdict::Serve {
-        Tally::answered(&file)?;
+    if third || suspected {
+        return Ok(Verdict::Refused);
     }
-    Ok(verdict)
+    Tally::answered(&file)?;
+    Ok(Verdict::Serve)
 }
 
-/// Casts suspicion on the entry made at `created`, if a program has come back for it; whether it lies on the entry that a
-/// new process asks for.
-fn suspicion(file: &File, created: i64, calls: u32, again: bool, now: Timestamp) -> Result<bool, StoreError> {
+/// What a call says about the entry that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    /// Nothing.
+    First,
+    /// That it may have been refused: the same program has come back.
+    Again,
+    /// That it was refused.
+    Refused,
+    /// Nothing, because others of this process are at it.
+    Otherwise,
+}
+
+/// Takes note of a call for the entry made at `created`; whether it must not be served, because the entry is suspected.
+fn suspicion(file: &File, created: i64, came: Came, now: Timestamp) -> Result<bool, StoreError> {
     // The entry that is suspected, the one for which the plugin was last run, and when.
     let mut words = [0_i64; 3];
     let mut bytes = [0; 24];
@@ -170,16 +188,17 @@ fn suspicion(file: &File, created: i64, calls: u32, again: bool, now: Timestamp)
         }
     }
     let [suspected, ran_for, ran] = words;
-    let since = now.as_millisecond().abs_diff(ran);
-    let words = if again && suspected != created {
-        [created, ran_for, ran]
-    } else if calls == 1 && suspected == created && since >= SUSPICION_MS.unsigned_abs() {
-        [created, created, now.as_millisecond()]
-    } else {
-        return Ok(calls == 1 && suspected == created && ran_for == created && since < UNDER_WAY_MS.unsigned_abs());
+    let now = now.as_millisecond();
+    let (age, since) = (now.abs_diff(created), now.abs_diff(ran));
+    let (words, suspect) = match came {
+        Came::First if suspected == created && since >= SUSPICION_MS => ([created, created, now], true),
+        Came::First => return Ok(suspected == created && ran_for == created && since < UNDER_WAY_MS),
+        Came::Again if age >= NEW_MS && suspected != created => ([created, ran_for, ran], false),
+        Came::Refused => ([suspected, ran_for, now], false),
+        Came::Again | Came::Otherwise => return Ok(false),
     };
     file.write_all_at(&words.map(i64::to_le_bytes).concat(), SUSPICION)?;
-    Ok(!again)
+    Ok(suspect)
 }
 
 /// Whether it is time to try to renew an entry behind the caller's back: not more often than the plugin may be run.
@@ -277,18 +296,24 @@ mod tests {
             let tick = now.unsigned_abs();
             count_at(&store, &key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
         };
-        // The dispatcher becomes kubectl.
-        assert_eq!([call(1, 5, 0, 1), call(1, 6, 0, 2), call(2, 6, 0, 3)], [Verdict::Serve; 3]);
+        // While it is new, a program that comes back has its reasons.
+        assert_eq!([call(1, 6, 0, 1), call(1, 6, 0, 2), call(2, 6, 0, 3)], [Verdict::Serve; 3]);
+        // A program that becomes another one is not the same.
+        assert_eq!([call(3, 5, 0, 60), call(3, 6, 0, 61), call(4, 6, 0, 62)], [Verdict::Serve; 3]);
         // A program that was refused calls again.
-        assert_eq!([call(3, 6, 0, 4), call(3, 6, 0, 5)], [Verdict::Serve; 2]);
-        assert_eq!(call(4, 6, 0, 6), Verdict::Refused);
-        assert_eq!(call(5, 6, 0, 7), Verdict::Refused, "the run is under way: it waits too");
-        assert_eq!(call(6, 6, 0, 17), Verdict::Serve, "it has led to nothing");
+        assert_eq!([call(5, 6, 0, 64), call(5, 6, 0, 65)], [Verdict::Serve; 2]);
+        assert_eq!(call(6, 6, 0, 66), Verdict::Refused);
+        assert_eq!(call(7, 6, 0, 67), Verdict::Refused, "the run is under way: it waits too");
+        assert_eq!(call(8, 6, 0, 77), Verdict::Serve, "it has led to nothing");
         // There is another entry; it is suspected too, and that was in vain.
-        assert_eq!([call(7, 6, 6, 20), call(7, 6, 6, 21), call(8, 6, 6, 22)], [Verdict::Serve; 3]);
-        assert_eq!(call(9, 6, 6, 310), Verdict::Refused);
+        assert_eq!([call(9, 6, 66, 200), call(9, 6, 66, 201), call(10, 6, 66, 202)], [Verdict::Serve; 3]);
+        assert_eq!(call(11, 6, 66, 966), Verdict::Refused);
         // Nobody can tell what it runs.
-        assert_eq!([call(10, 0, 310, 700), call(10, 0, 310, 701), call(11, 0, 310, 702)], [Verdict::Serve; 3]);
+        assert_eq!([call(12, 0, 966, 2000), call(12, 0, 966, 2001), call(13, 0, 966, 2002)], [Verdict::Serve; 3]);
+        // After a real refusal there is nothing to suspect.
+        assert_eq!([call(14, 6, 966, 2003), call(14, 6, 966, 2004), call(15, 6, 966, 2005)][2], Verdict::Refused);
+        assert_eq!([1, 2, 3].map(|_| call(16, 6, 2005, 3000))[2], Verdict::Refused);
+        assert_eq!([call(17, 6, 3000, 3100), call(17, 6, 3000, 3101), call(18, 6, 3000, 3102)], [Verdict::Serve; 3]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use credlet_testkit::plugin::Plugin;
 
+use crate::faults::rewrite;
 use crate::stand::{Home, V1};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -31,9 +32,11 @@ fn a_client_that_calls_twice_and_is_gone_makes_the_next_one_get_another_token() 
         let answers = serde_json::Deserializer::from_str(&ran.stdout).into_iter::<serde_json::Value>();
         answers.map(|answer| answer.unwrap()["status"]["token"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!([client(1), client(1), client(1)].concat(), ["refused"; 3]);
-    assert_eq!(client(2), ["refused"; 2]);
+    assert_eq!([client(1), client(2), client(1)].concat(), ["refused"; 4], "it is new");
+    rewrite(&home.entry(), "created", |then| (then.parse::<i64>().unwrap() - 60_000).to_string());
+    assert_eq!([client(1), client(2)].concat(), ["refused"; 3]);
     assert_eq!(client(1), ["good"]);
+    rewrite(&home.entry(), "created", |then| (then.parse::<i64>().unwrap() - 60_000).to_string());
     assert_eq!([client(2), client(1)].concat(), ["good"; 3], "one run in a while");
     assert_eq!(plugin.runs(), 2);
 }
