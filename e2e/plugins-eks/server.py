@@ -1,6 +1,8 @@
-"""An API server that knows one answer, and writes down the bearer token it was asked with."""
+"""An API server that knows one answer, and writes down the bearer token it was asked with. One that is in the file beside it,
+of the same name with `.refused`, is refused."""
 
 import http.server
+import pathlib
 import ssl
 import sys
 
@@ -9,9 +11,10 @@ port, certificate, key, bearer = sys.argv[1:]
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        with open(bearer, "w") as file:
-            file.write(self.headers.get("Authorization", "").removeprefix("Bearer "))
-        self.send_response(200)
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        pathlib.Path(bearer).write_text(token)
+        refused = pathlib.Path(f"{bearer}.refused")
+        self.send_response(401 if refused.exists() and refused.read_text() == token else 200)
         self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"ok")

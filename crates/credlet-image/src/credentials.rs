@@ -8,22 +8,23 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use credlet_api::image::AuthConfig;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use credlet_api::Secret;
+use credlet_api::image::{AuthConfig, CredentialProviderRequest};
 use credlet_core::{Inherit, Limits, Patience, World, look_up as find_program};
 
-use crate::config::{CacheType, Config, ConfigError, FileProblem, Mistake, ProviderConfig, Reason};
-use crate::error::ProviderError;
+use crate::account::{AccountOnce, NotAsked};
+use crate::config::{Config, ConfigError, FileProblem, Mistake, ProviderConfig, Reason};
 use crate::index::PatternIndex;
 use crate::keyring::{Keyring, look_up_target};
 use crate::metrics::Metrics;
 use crate::name::{ImageName, NameError};
 use crate::pattern::Target;
-use crate::provider::{Account, Came, Provider, Token, binary};
-use crate::service_account::{
-    AccountError, Coordinates, Pod, ServiceAccount, ServiceAccounts, TokenRequest, account_key,
-};
+use crate::provider::{Account, Came, Provider, binary};
+use crate::service_account::{Coordinates, Pod, ServiceAccounts};
+use crate::tokens::KeptTokens;
 use crate::trace::{Outcome, Skipped, Step, Trace};
+use crate::watch::Watch;
 
 /// The providers of a node, with everything they have answered.
 ///
@@ -50,6 +51,9 @@ pub struct ImageCredentials {
     config: PathBuf,
     setting: Arc<Setting>,
     providers: ArcSwap<Providers>,
+    watch: Watch,
+    /// Why the configuration that is there now is not the one in use.
+    problem: ArcSwapOption<ConfigError>,
 }
 
 /// How providers are run, apart from what their configuration says.
@@ -68,6 +72,9 @@ pub struct Options {
     pub patience: Patience,
     /// Who knows service accounts. Without, providers that need one are passed over with an error.
     pub accounts: Option<Arc<dyn ServiceAccounts>>,
+    /// How often a look-up sees whether the configuration has changed, and takes it over: every 10 s at most. `None`:
+    /// never, that is for [`ImageCredentials::reload`].
+    pub reload_every: Option<Duration>,
 }
 
 impl Default for Options {
@@ -79,6 +86,7 @@ impl Default for Options {
             largest_cache: 10_000,
             patience: Patience::default(),
             accounts: None,
+            reload_every: Some(Duration::from_secs(10)),
         }
     }
 }
@@ -94,6 +102,7 @@ impl Options {
 pub(crate) struct Setting {
     pub(crate) bin_dir: PathBuf,
     pub(crate) options: Options,
+    pub(crate) accounts: Option<Arc<dyn ServiceAccounts>>,
     pub(crate) world: World,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -137,6 +146,8 @@ pub struct LookUp {
 pub struct SingleRun {
     /// The image.
     pub image: ImageName,
+    /// What it was asked, with another word in the token's place. `None`: it was not asked.
+    pub request: Option<CredentialProviderRequest>,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -190,12 +201,34 @@ impl ImageCredentials {
         world: World,
     ) -> Result<Self, ConfigError> {
         let metrics = Arc::default();
-        let setting = Arc::new(Setting { bin_dir: bin_dir.into(), options, world, metrics });
+        let keeping = |accounts| Arc::new(KeptTokens::new(accounts, Arc::clone(&world.clock))) as _;
+        let accounts = options.accounts.clone().map(keeping);
+        let setting = Arc::new(Setting { bin_dir: bin_dir.into(), options, accounts, world, metrics });
         let config = config.into();
+        let watch = Watch::new(&config, setting.world.clock.monotonic());
         let read = read(&config, &setting)?;
         setting.metrics.applied(&read.hash);
-        let providers = Providers::new(read, &setting, &[]);
-        Ok(Self { config, setting, providers: ArcSwap::from_pointee(providers) })
+        let providers = ArcSwap::from_pointee(Providers::new(read, &setting, &[]));
+        Ok(Self { config, setting, providers, watch, problem: ArcSwapOption::empty() })
+    }
+
+    /// Takes a changed configuration over, if it is time to look for one. One that cannot be used is looked at again
+    /// each time: it may be a binary that is missing yet.
+    fn look_after(&self) {
+        let now = self.setting.world.clock.monotonic();
+        let every = self.setting.options.reload_every;
+        let Some(changed) = every.and_then(|every| self.watch.look(&self.config, every, now)) else { return };
+        if (changed || self.problem.load().is_some())
+            && let Err(error) = self.reload()
+            && changed
+        {
+            tracing::warn!("the changed configuration of image credential providers is not taken over: {error}");
+        }
+    }
+
+    /// Why the configuration that is there now is not the one in use. `None`: it is, as far as anybody has looked.
+    pub fn config_problem(&self) -> Option<Arc<ConfigError>> {
+        self.problem.load_full()
     }
 
     /// Reads the configuration again. Providers that have not changed keep what they have answered. Says whether there
@@ -204,7 +237,14 @@ impl ImageCredentials {
     /// # Errors
     /// All mistakes at once; the last good configuration stays in use.
     pub fn reload(&self) -> Result<bool, ConfigError> {
-        let read = read(&self.config, &self.setting)?;
+        let read = match read(&self.config, &self.setting) {
+            Ok(read) => read,
+            Err(error) => {
+                self.problem.store(Some(Arc::new(error.clone())));
+                return Err(error);
+            }
+        };
+        self.problem.store(None);
         let before = self.providers.load();
         if read.hash == before.hash {
             return Ok(false);
@@ -220,6 +260,7 @@ impl ImageCredentials {
     /// The image's name is none. What providers fail with is in the trace: the others' credentials count all the same.
     pub async fn look_up(&self, image: &str, asking: &Asking<'_>) -> Result<LookUp, NameError> {
         let image: ImageName = image.parse()?;
+        self.look_after();
         let providers = self.providers.load_full();
         let target = Target::from(&image);
         let mut matched = vec![None; providers.all.len()];
@@ -258,14 +299,17 @@ impl ImageCredentials {
     pub async fn run(&self, provider: &str, image: &str, asking: &Asking<'_>) -> Result<SingleRun, NameError> {
         let image: ImageName = image.parse()?;
         let providers = self.providers.load_full();
-        let outcome = match providers.all.iter().find(|candidate| candidate.config.name == provider) {
-            None => Outcome::Skipped(Skipped::NoSuchProvider),
-            Some(provider) => {
-                provider.invalidate(Some(&image));
-                ask(provider, &image, &AccountOnce::new(&self.setting, asking.pod)).await
-            }
+        let Some(provider) = providers.all.iter().find(|candidate| candidate.config.name == provider) else {
+            return Ok(SingleRun { image, request: None, outcome: Outcome::Skipped(Skipped::NoSuchProvider) });
         };
-        Ok(SingleRun { image, outcome })
+        provider.invalidate(Some(&image));
+        let told = AccountOnce::new(&self.setting, asking.pod).of(provider).await;
+        let request = told.as_ref().ok().map(|account| {
+            let token = account.as_ref().map(|_| Secret::new("[redacted]"));
+            provider.request(&image, account.as_deref(), token)
+        });
+        let outcome = ask_about(provider, &image, told).await;
+        Ok(SingleRun { image, request, outcome })
     }
 
     /// Forgets what is remembered for an image, or everything, and all failures: a registry has refused it.
@@ -372,7 +416,15 @@ fn collect(
 
 /// Asks one provider, or finds out why it is not asked.
 async fn ask(provider: &Arc<Provider>, image: &ImageName, account: &AccountOnce<'_>) -> Outcome {
-    let came = match account.of(provider).await {
+    ask_about(provider, image, account.of(provider).await).await
+}
+
+async fn ask_about(
+    provider: &Arc<Provider>,
+    image: &ImageName,
+    told: Result<Option<Arc<Account>>, NotAsked>,
+) -> Outcome {
+    let came = match told {
         Ok(account) => provider.provide(image, account).await,
         Err(NotAsked::Skipped(skipped)) => return Outcome::Skipped(skipped),
         Err(NotAsked::Failed(error)) => Err(error),
@@ -381,64 +433,6 @@ async fn ask(provider: &Arc<Provider>, image: &ImageName, account: &AccountOnce<
         Ok(Came::Remembered(answer)) => Outcome::Remembered(answer),
         Ok(Came::Ran(answer)) => Outcome::Ran(answer),
         Err(error) => Outcome::Failed(error),
-    }
-}
-
-enum NotAsked {
-    Skipped(Skipped),
-    Failed(Arc<ProviderError>),
-}
-
-/// The pod's service account, asked for once for all providers, and only if one wants to know it.
-struct AccountOnce<'a> {
-    setting: &'a Setting,
-    pod: Option<&'a Pod>,
-    account: tokio::sync::OnceCell<Result<ServiceAccount, AccountError>>,
-}
-
-impl<'a> AccountOnce<'a> {
-    fn new(setting: &'a Setting, pod: Option<&'a Pod>) -> Self {
-        Self { setting, pod, account: tokio::sync::OnceCell::new() }
-    }
-
-    /// What `provider` is told: nothing, if it does not want to know or need not.
-    async fn of(&self, provider: &Provider) -> Result<Option<Arc<Account>>, NotAsked> {
-        let Some(mode) = &provider.config.service_account else { return Ok(None) };
-        let named =
-            self.pod.and_then(|pod| Some((pod, pod.service_account.as_deref().filter(|name| !name.is_empty())?)));
-        let Some((pod, name)) = named else {
-            return if mode.required { Err(NotAsked::Skipped(Skipped::NoServiceAccount)) } else { Ok(None) };
-        };
-        let failed = |what, reason| NotAsked::Failed(Arc::new(provider.no_account(what, reason)));
-        let nobody = || AccountError::new("nobody here knows service accounts: there is no API server to ask");
-        let accounts = self.setting.options.accounts.as_ref();
-        let accounts = accounts.ok_or_else(|| failed("nothing is known of the service account", nobody()))?;
-        let account = self.account.get_or_init(|| accounts.service_account(&pod.namespace, name)).await;
-        let account =
-            account.as_ref().map_err(|reason| failed("nothing is known of the service account", reason.clone()))?;
-        let annotations = mode
-            .select(account)
-            .map_err(|key| NotAsked::Skipped(Skipped::MissingAnnotation { account: name.to_owned(), key }))?;
-        let coordinates =
-            Coordinates { namespace: pod.namespace.clone(), name: name.to_owned(), uid: account.uid.clone() };
-        let request = TokenRequest {
-            account: coordinates.clone(),
-            audience: mode.audience.clone(),
-            pod_name: pod.name.clone(),
-            pod_uid: pod.uid.clone(),
-        };
-        let given = match mode.cache_type {
-            CacheType::ServiceAccount => None,
-            CacheType::Token => {
-                let token = accounts.token(&request).await;
-                Some(token.map_err(|reason| failed("no token of the service account", reason))?)
-            }
-        };
-        let key = account_key(&coordinates, &annotations, given.as_ref()).map_err(|reason| {
-            NotAsked::Failed(Arc::new(ProviderError::TooLong { provider: provider.config.name.clone(), reason }))
-        })?;
-        let token = given.map_or_else(|| Token::OnDemand(Arc::clone(accounts), request), Token::Given);
-        Ok(Some(Arc::new(Account { coordinates, annotations, key, token })))
     }
 }
 

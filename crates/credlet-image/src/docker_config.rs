@@ -2,12 +2,49 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use credlet_api::image::{DockerAuths, DockerConfigError};
-use credlet_core::Env;
+use credlet_core::{Clock, Env, World};
 use zeroize::Zeroizing;
 
 use crate::keyring::Keyring;
+
+/// The node's docker configuration, read again when it is five minutes old, as the kubelet does it.
+#[derive(Debug)]
+pub struct NodeDockerConfig {
+    root_dir: Option<PathBuf>,
+    env: Arc<dyn Env>,
+    clock: Arc<dyn Clock>,
+    kept: Mutex<Option<(Duration, Option<Arc<Keyring>>)>>,
+}
+
+impl NodeDockerConfig {
+    /// For how long nobody looks again.
+    pub const LIFETIME: Duration = Duration::from_secs(300);
+
+    /// Nothing is read yet. `root_dir` is the kubelet's own directory.
+    pub fn new(root_dir: Option<PathBuf>, world: &World) -> Self {
+        let (env, clock) = (Arc::clone(&world.env), Arc::clone(&world.clock));
+        Self { root_dir, env, clock, kept: Mutex::default() }
+    }
+
+    /// What is in it, for [`Asking::node`](crate::Asking). `None`: there is none.
+    pub fn keyring(&self) -> Option<Arc<Keyring>> {
+        let now = self.clock.monotonic();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((read, keyring)) if now.saturating_sub(*read) < Self::LIFETIME => keyring.clone(),
+            _ => {
+                let keyring = node_docker_config(self.root_dir.as_deref(), &*self.env);
+                let keyring = keyring.map(|(_, keyring)| Arc::new(keyring));
+                *kept = Some((now, keyring.clone()));
+                keyring
+            }
+        }
+    }
+}
 
 /// The node's docker configuration: the first `config.json` in the kubelet's directory, the current one, `~/.docker`
 /// and `/.docker`, or else the first `.dockercfg` in the kubelet's directory, the current one, `~` and `/`. Files that

@@ -18,6 +18,7 @@
 //! Where the kubelet and the texts about it differ, this follows the kubelet; where it does better than the kubelet,
 //! `docs/behaviour.md` says so.
 
+mod account;
 mod config;
 mod credentials;
 mod docker_config;
@@ -32,18 +33,20 @@ mod name;
 mod pattern;
 mod provider;
 mod service_account;
+mod tokens;
 mod trace;
+mod watch;
 
 pub use config::{
     CacheType, Config, ConfigError, FileProblem, Mistake, Origin as ConfigOrigin, ProviderConfig, Reason,
     ServiceAccountMode,
 };
 pub use credentials::{Asking, Found, ImageCredentials, LookUp, Options, Origin, SingleRun};
-pub use docker_config::{node_docker_config, pull_secret};
+pub use docker_config::{NodeDockerConfig, node_docker_config, pull_secret};
 pub use error::ProviderError;
 pub use index::PatternIndex;
 pub use keyring::{IgnoredKey, Keyring, Match, auth_hash, is_default_registry, look_up, normalise};
-pub use lint::{Finding, Suspicion, lint};
+pub use lint::{Finding, Suspicion, lint, lint_answer};
 pub use location::LocationError;
 pub use metrics::Metrics;
 pub use name::{ImageName, NameError, NameFault};

@@ -7,6 +7,7 @@ use credlet_api::image::ProviderRef;
 
 use crate::config::{Config, ProviderConfig};
 use crate::pattern::{Pattern, labels};
+use crate::provider::Answer;
 
 /// Something suspicious, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,18 @@ pub struct Finding {
     pub provider: Option<ProviderRef>,
     /// What is suspicious.
     pub suspicion: Suspicion,
+}
+
+impl Finding {
+    /// Something about a provider.
+    pub fn of(provider: &ProviderConfig, suspicion: Suspicion) -> Self {
+        Self {
+            file: provider.origin.file.clone(),
+            line: provider.origin.line,
+            provider: Some(ProviderRef { index: provider.origin.index, name: provider.name.clone() }),
+            suspicion,
+        }
+    }
 }
 
 impl fmt::Display for Finding {
@@ -76,12 +89,28 @@ pub enum Suspicion {
         "credentials without a service account make an image accessible to every pod of the node once it is pulled"
     )]
     NodeWide,
+    /// An answer with a credential for places that the provider is not asked about.
+    #[error(
+        "it answered with a credential for `{key}`, which none of its patterns covers: it may be sent where nobody meant it"
+    )]
+    WiderKey {
+        /// The key in the answer.
+        key: String,
+    },
+    /// A provider that does not answer.
+    #[error("it gave no answer for `{image}`: {reason}")]
+    NoAnswer {
+        /// The image that it was asked for.
+        image: String,
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl Suspicion {
     /// Whether somebody must surely act, and not only think about it.
     pub fn is_mistake(&self) -> bool {
-        matches!(self, Self::NeverMatches { .. } | Self::SecretInEnv(_) | Self::MoreDocuments)
+        matches!(self, Self::NeverMatches { .. } | Self::SecretInEnv(_) | Self::MoreDocuments | Self::NoAnswer { .. })
     }
 }
 
@@ -92,14 +121,24 @@ pub fn lint(config: &Config) -> Vec<Finding> {
     let mut findings: Vec<_> = config.with_more_documents.iter().map(of_file).collect();
     for (number, provider) in config.providers.iter().enumerate() {
         let suspicions = of_provider(provider, &config.providers[..number]);
-        findings.extend(suspicions.into_iter().map(|suspicion| Finding {
-            file: provider.origin.file.clone(),
-            line: provider.origin.line,
-            provider: Some(ProviderRef { index: provider.origin.index, name: provider.name.clone() }),
-            suspicion,
-        }));
+        findings.extend(suspicions.into_iter().map(|suspicion| Finding::of(provider, suspicion)));
     }
     findings
+}
+
+/// What is suspicious about an answer: keys that are wider than the patterns for which the provider is asked. (What is
+/// anonymous can be sent anywhere.)
+pub fn lint_answer(provider: &ProviderConfig, answer: &Answer) -> Vec<Finding> {
+    let is_wider = |key: &str| {
+        // Docker's old name for the hub is looked up for images of docker.io only.
+        let place = if key == "index.docker.io" { "docker.io" } else { key };
+        !Pattern::parse(place).is_ok_and(|key| provider.match_images.iter().any(|pattern| pattern.covers(&key)))
+    };
+    let secret = answer.auths().filter(|(_, auth)| !(auth.username.is_empty() && auth.password.is_empty()));
+    let mut keys: Vec<_> = secret.map(|(key, _)| key).filter(|key| is_wider(key)).collect();
+    keys.dedup();
+    let wider = keys.into_iter().map(|key| Suspicion::WiderKey { key: credlet_api::visible(key) });
+    wider.map(|suspicion| Finding::of(provider, suspicion)).collect()
 }
 
 fn of_provider(provider: &ProviderConfig, earlier: &[ProviderConfig]) -> Vec<Suspicion> {

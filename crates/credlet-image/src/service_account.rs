@@ -33,7 +33,7 @@ pub struct ServiceAccount {
 }
 
 /// Which token a provider gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenRequest {
     /// Whose.
     pub account: Coordinates,
@@ -46,7 +46,7 @@ pub struct TokenRequest {
 }
 
 /// A service account's place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinates {
     /// Its namespace.
     pub namespace: String,

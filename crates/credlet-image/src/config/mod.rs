@@ -135,6 +135,11 @@ impl Config {
     }
 }
 
+/// The files that a configuration is in.
+pub(crate) fn list(path: &Path) -> Vec<PathBuf> {
+    files::list(path, &mut Vec::new())
+}
+
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -48,13 +48,7 @@ impl Provider {
                 Some(token.map_err(|reason| self.no_account("no token of the service account", reason))?)
             }
         };
-        let annotations = account.map(|account| account.annotations.clone()).unwrap_or_default();
-        let request = CredentialProviderRequest {
-            version: self.config.api_version,
-            image: image.as_str().to_owned(),
-            service_account_token: token.clone(),
-            service_account_annotations: annotations,
-        };
+        let request = self.request(image, account, token.clone());
         let clock = &self.setting.world.clock;
         let began = clock.monotonic();
         let finished = self.execute(&request).await;
@@ -89,6 +83,21 @@ impl Provider {
             took,
             remarks,
         })
+    }
+
+    /// What it is asked.
+    pub(crate) fn request(
+        &self,
+        image: &ImageName,
+        account: Option<&Account>,
+        token: Option<Secret>,
+    ) -> CredentialProviderRequest {
+        CredentialProviderRequest {
+            version: self.config.api_version,
+            image: image.as_str().to_owned(),
+            service_account_token: token,
+            service_account_annotations: account.map(|account| account.annotations.clone()).unwrap_or_default(),
+        }
     }
 
     async fn execute(&self, request: &CredentialProviderRequest) -> Result<Finished, Obstacle> {

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use credlet_api::Secret;
 use credlet_image::{
-    AccountError, Answered, Asking, Coordinates, LookUp, Options, Origin, Pod, ServiceAccount, ServiceAccounts,
-    TokenRequest, account_key, cache_key,
+    AccountError, Answered, Asking, Coordinates, LookUp, Options, Origin, Outcome, Pod, ProviderError, ServiceAccount,
+    ServiceAccounts, TokenRequest, account_key, cache_key,
 };
 use credlet_testkit::logs::Watch;
 use credlet_testkit::plugin::Plugin;
@@ -137,8 +137,131 @@ async fn a_token_must_not_come_back_as_the_password_unless_it_is_remembered_by_i
         let found = ask_as(&node, &cluster, &[Some(pod(1))]).await;
         assert_eq!(!found[0].credentials.is_empty(), taken, "{cache_type}");
         assert_eq!(found[0].trace.to_string().contains("`cacheType: Token`"), !taken);
+        let echoed =
+            |error: &ProviderError| matches!(error, ProviderError::EchoedToken { provider } if provider == "p");
+        let outcome = found[0].trace.steps[0].outcome.as_ref().unwrap();
+        assert_eq!(matches!(outcome, Outcome::Failed(error) if echoed(error)), !taken, "{outcome:?}");
+        assert_eq!(matches!(outcome, Outcome::Ran(_)), taken);
         watch.text(format!("{:?} {}", found, found[0].trace));
     }
+}
+
+#[tokio::test]
+async fn an_echoed_token_is_not_remembered_and_the_next_answer_may_be_good() {
+    let watch = Watch::new();
+    let token = watch.secret("token");
+    let echo = answer("Global", None, &[("a.io", "user", token.expose())]);
+    let plugin =
+        Plugin::new().prints(echo).on_the_next_run().prints(answer("Global", None, &[("a.io", "user", "own")]));
+    let node = Node::new().provider("p", plugin, &mode("ServiceAccount", "true"));
+    let cluster = Arc::new(Cluster { token: Some(token), ..Cluster::default() });
+    let mut options = Options::default();
+    options.accounts = Some(cluster as _);
+    let credentials = node.load_with(options);
+    let pod = pod(1);
+    let asking = Asking { pod: Some(&pod), ..Asking::default() };
+    assert!(ask(&credentials, "a.io/x", &asking).await.credentials.is_empty());
+    assert_eq!(credentials.remembered(), 0);
+    credentials.invalidate(None);
+    let found = ask(&credentials, "a.io/x", &asking).await;
+    assert_eq!(crate::passwords(&found), ["own"]);
+}
+
+/// A token that says when it ends.
+fn token_until(end: i64, number: usize) -> Secret {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let part = |text: String| URL_SAFE_NO_PAD.encode(text);
+    Secret::new(format!("{}.{}.c2ln", part("{}".to_owned()), part(format!("{{\"exp\":{end},\"jti\":\"{number}\"}}"))))
+}
+
+/// An API server that gives another token each time, good for an hour, or none.
+#[derive(Debug)]
+struct Hourly {
+    clock: credlet_core::ManualClock,
+    tokens: AtomicUsize,
+    down: AtomicBool,
+}
+
+impl ServiceAccounts for Hourly {
+    fn service_account<'a>(&'a self, _: &'a str, _: &'a str) -> Answered<'a, ServiceAccount> {
+        Box::pin(async { Ok(ServiceAccount { uid: "sa-uid".to_owned(), ..ServiceAccount::default() }) })
+    }
+
+    fn token<'a>(&'a self, _: &'a TokenRequest) -> Answered<'a, Secret> {
+        let number = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let down = self.down.load(Ordering::Relaxed);
+        let token = token_until(credlet_core::Clock::now(&self.clock).as_second() + 3600, number);
+        Box::pin(async move { if down { Err(AccountError::new("down")) } else { Ok(token) } })
+    }
+}
+
+#[tokio::test]
+async fn a_pods_token_is_used_for_four_fifths_of_its_life_and_longer_while_there_is_no_other() {
+    let node = Node::new().provider("p", answering("Registry", None), &mode("Token", "true"));
+    let (clock, tokens) = (node.clock.clone(), AtomicUsize::new(0));
+    let server = Arc::new(Hourly { clock, tokens, down: AtomicBool::new(false) });
+    let mut options = Options::default();
+    options.accounts = Some(Arc::clone(&server) as _);
+    let credentials = node.load_with(options);
+    // (How often the server was asked, how often the provider was run) after a look-up for this pod.
+    let after = async |number: usize, minutes: u64| {
+        node.clock.advance(std::time::Duration::from_secs(60 * minutes));
+        let pod = pod(number);
+        let found = ask(&credentials, "a.io/x", &Asking { pod: Some(&pod), ..Asking::default() }).await;
+        assert_eq!(names(&found), ["user"], "{}", found.trace);
+        (server.tokens.load(Ordering::Relaxed), node.plugin("p").runs())
+    };
+    assert_eq!(after(1, 0).await, (1, 1));
+    assert_eq!(after(1, 47).await, (1, 1), "the same token finds the same answer");
+    assert_eq!(after(2, 0).await, (2, 2), "another pod has another");
+    assert_eq!(after(1, 2).await, (3, 3), "past four fifths");
+    server.down.store(true, Ordering::Relaxed);
+    assert_eq!(after(1, 50).await, (4, 3), "still good");
+    node.clock.advance(std::time::Duration::from_secs(3600));
+    let pod = pod(1);
+    let found = ask(&credentials, "a.io/x", &Asking { pod: Some(&pod), ..Asking::default() }).await;
+    assert!(found.credentials.is_empty() && found.trace.to_string().contains("down"), "{}", found.trace);
+}
+
+#[tokio::test]
+async fn one_binary_under_two_names_has_two_audiences() {
+    let audience = |name: &str| mode("ServiceAccount", "true").replace("registry", name);
+    let plugin = |user: &str| Plugin::new().reports_with_stdin().prints(answer("Image", None, &[("a.io", user, "p")]));
+    let node = Node::new().provider("one", plugin("one"), &audience("first")).provider(
+        "two",
+        plugin("two"),
+        &audience("second"),
+    );
+    let cluster = Arc::new(Cluster::default());
+    let found = ask_as(&node, &cluster, &[Some(pod(1))]).await;
+    assert_eq!(names(&found[0]), ["one", "two"]);
+    let mut audiences: Vec<_> =
+        cluster.requests.lock().unwrap().iter().map(|request| request.audience.clone()).collect();
+    audiences.sort();
+    assert_eq!(audiences, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_single_run_shows_what_was_asked_but_for_the_token() {
+    let watch = Watch::new();
+    let token = watch.secret("token");
+    let more = "true\n    optionalServiceAccountAnnotationKeys: [a.io/role]";
+    let plugin = Plugin::new().reports_with_stdin().prints(answer("Image", None, &[]));
+    let node = Node::new().provider("p", plugin, &mode("ServiceAccount", more));
+    let annotations = [("a.io/role".to_owned(), "reader".to_owned())].into();
+    let cluster = Arc::new(Cluster { token: Some(token.clone()), annotations, ..Cluster::default() });
+    let mut options = Options::default();
+    options.accounts = Some(cluster as _);
+    let pod = pod(1);
+    let asking = Asking { pod: Some(&pod), ..Asking::default() };
+    let run = node.load_with(options).run("p", "a.io/x", &asking).await.unwrap();
+    let shown = run.request.unwrap().encode();
+    watch.text(&*shown);
+    let sent = String::from_utf8(node.plugin("p").report().stdin.unwrap()).unwrap();
+    assert_eq!(shown.replace("[redacted]", token.expose()), sent);
+    let nobody = node.load().run("p", "a.io/x", &Asking::default()).await.unwrap();
+    assert!(nobody.request.is_none(), "it needs an account, so it was not asked");
 }
 
 #[tokio::test]

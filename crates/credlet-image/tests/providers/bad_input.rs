@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use credlet_image::{Options, Outcome};
+use credlet_api::Secret;
+use credlet_image::{Answered, Asking, Options, Outcome, Pod, ServiceAccount, ServiceAccounts, TokenRequest};
 use credlet_testkit::logs::Watch;
 use credlet_testkit::plugin::{Plugin, Stream, is_running};
 
@@ -31,6 +32,40 @@ async fn a_provider_that_prints_something_else_is_at_fault() {
         let error = error_of(Plugin::new().prints(printed), Options::default()).await;
         assert!(error.starts_with("`p` is at fault: ") && error.contains(reason), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_listen_is_heard_all_the_same() {
+    // A question that no pipe holds, and nobody reads it.
+    let node =
+        Node::new().provider("p", Plugin::new().prints(answer("Image", None, &[("a.io", "user", "p")])), &long());
+    assert_eq!(names(&asked_by_a_pod(&node, "a.io/x").await), ["user"]);
+}
+
+fn long() -> String {
+    "  tokenAttributes:\n    serviceAccountTokenAudience: x\n    cacheType: ServiceAccount\n    requireServiceAccount: \
+     true\n    requiredServiceAccountAnnotationKeys: [a.io/long]\n"
+        .to_owned()
+}
+
+/// With an annotation of 60 kB and a token of 200 kB.
+async fn asked_by_a_pod(node: &Node, image: &str) -> credlet_image::LookUp {
+    #[derive(Debug)]
+    struct Long;
+    impl ServiceAccounts for Long {
+        fn service_account<'a>(&'a self, _: &'a str, _: &'a str) -> Answered<'a, ServiceAccount> {
+            let annotations = [("a.io/long".to_owned(), "x".repeat(60_000))].into();
+            Box::pin(async move { Ok(ServiceAccount { uid: "u".to_owned(), annotations }) })
+        }
+
+        fn token<'a>(&'a self, _: &'a TokenRequest) -> Answered<'a, Secret> {
+            Box::pin(async { Ok(Secret::new("t".repeat(200_000))) })
+        }
+    }
+    let mut options = Options::default();
+    options.accounts = Some(std::sync::Arc::new(Long));
+    let pod = Pod { service_account: Some("robot".to_owned()), ..Pod::default() };
+    crate::ask(&node.load_with(options), image, &Asking { pod: Some(&pod), ..Asking::default() }).await
 }
 
 #[tokio::test]

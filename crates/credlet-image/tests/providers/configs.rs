@@ -237,6 +237,72 @@ async fn a_changed_configuration_is_taken_over_and_a_bad_one_is_not() {
     assert_eq!(node.plugin("p").runs(), 1, "a provider that has not changed keeps its answers");
 }
 
+#[tokio::test]
+async fn a_changed_configuration_is_found_by_whoever_asks_for_an_image() {
+    let seconds = |seconds| std::time::Duration::from_secs(seconds);
+    let mut node = Node::new().provider("p", answering("Registry", None), "");
+    let credentials = node.load();
+    assert_eq!(names(&get(&credentials, "a.io/x").await), ["user"]);
+    let good = node.yaml.clone();
+    node.yaml += "- oops\n";
+    node.write();
+    node.clock.advance(seconds(9));
+    get(&credentials, "a.io/x").await;
+    assert!(credentials.config_problem().is_none(), "it is too early to look");
+    node.clock.advance(seconds(1));
+    assert_eq!(names(&get(&credentials, "a.io/x").await), ["user"], "the last good one");
+    assert!(!credentials.config_problem().unwrap().mistakes.is_empty());
+    node.yaml = good;
+    let node = node.provider("q", Plugin::new().prints(answer("Image", None, &[("a.io", "new", "p")])), "");
+    // Its binary is missing yet.
+    let (binary, hidden) = (node.bin_dir().join("q"), node.bin_dir().join("hidden"));
+    fs::rename(&binary, &hidden).unwrap();
+    node.clock.advance(seconds(10));
+    assert_eq!(names(&get(&credentials, "a.io/x").await), ["user"]);
+    fs::rename(&hidden, &binary).unwrap();
+    node.clock.advance(seconds(10));
+    assert_eq!(names(&get(&credentials, "a.io/x").await), ["new", "user"]);
+    assert!(credentials.config_problem().is_none());
+    assert_eq!(node.plugin("p").runs(), 1, "a provider that has not changed keeps its answers");
+
+    let mut options = Options::default();
+    options.reload_every = None;
+    let alone = node.load_with(options);
+    fs::write(node.config(), "oops").unwrap();
+    node.clock.advance(seconds(1000));
+    get(&alone, "a.io/x").await;
+    assert!(alone.config_problem().is_none(), "nobody looks");
+}
+
+#[tokio::test]
+async fn a_file_more_in_a_directory_is_a_change() {
+    let node = Node::new().provider("p", answering("Registry", None), "");
+    let dir = node.dir.path().join("config.d");
+    fs::create_dir(&dir).unwrap();
+    fs::rename(node.config(), dir.join("1.yaml")).unwrap();
+    let credentials = ImageCredentials::load(&dir, node.bin_dir(), Options::default(), node.world()).unwrap();
+    assert_eq!(credentials.providers().len(), 1);
+    answering("Image", None).install(&node.bin_dir(), "more");
+    fs::write(dir.join("2.yaml"), format!("{HEAD}{}", provider("more"))).unwrap();
+    node.clock.advance(std::time::Duration::from_secs(10));
+    get(&credentials, "a.io/x").await;
+    assert_eq!(credentials.providers().len(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_for_more_than_the_provider_is_asked_about_is_noticed() {
+    let auths = [("r.io/team/app", "a", "p"), ("r.io", "wide", "p"), ("*.io", "", ""), ("index.docker.io", "hub", "p")];
+    let plugin = Plugin::new().prints(answer("Image", None, &auths));
+    let node = Node::new().provider_for("p", plugin, &["r.io/team", "docker.io"], "");
+    let credentials = node.load();
+    let run = credentials.run("p", "r.io/team/app", &credlet_image::Asking::default()).await.unwrap();
+    let credlet_image::Outcome::Ran(answer) = run.outcome else { panic!() };
+    let findings = credlet_image::lint_answer(&credentials.providers()[0], &answer);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].suspicion, Suspicion::WiderKey { key: "r.io".to_owned() });
+    assert!(!findings[0].suspicion.is_mistake());
+}
+
 #[test]
 fn lint_finds_what_the_kubelet_takes_without_a_word() {
     let text = format!(

@@ -80,6 +80,30 @@ async fn pull_secrets_come_before_the_node_and_the_node_before_providers() {
 }
 
 #[test]
+fn the_nodes_docker_configuration_is_read_again_when_it_is_five_minutes_old() {
+    let node = Node::new();
+    let write = |user: &str| {
+        let text = format!("{{\"auths\": {{\"r.io\": {{\"username\": \"{user}\", \"password\": \"p\"}}}}}}");
+        std::fs::write(node.dir.path().join("config.json"), text).unwrap();
+    };
+    let kept = credlet_image::NodeDockerConfig::new(Some(node.dir.path().to_owned()), &node.world());
+    let user = || {
+        let keyring = kept.keyring()?;
+        Some(credlet_image::look_up(&[&keyring], "r.io/x").first()?.auth.username.clone())
+    };
+    assert_eq!(user(), None);
+    write("first");
+    assert_eq!(user(), None, "that there is none is kept, too");
+    node.clock.advance(std::time::Duration::from_secs(300));
+    assert_eq!(user().unwrap(), "first");
+    write("second");
+    node.clock.advance(std::time::Duration::from_secs(299));
+    assert_eq!(user().unwrap(), "first");
+    node.clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(user().unwrap(), "second");
+}
+
+#[test]
 fn docker_configurations_are_read_as_the_kubelet_reads_them() {
     use std::collections::BTreeMap;
 

@@ -34,6 +34,11 @@ impl Key {
         &self.0
     }
 
+    /// Of an entry that is there.
+    pub(super) fn named(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
     /// Over parts with their lengths, so that no two lists of parts look the same.
     pub(super) fn of(inputs: &[Input]) -> Self {
         let mut hash = Sha256::new();

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Entry;
+use super::{Entry, Key, Tally};
 use crate::store::{Store, StoreError};
 
 /// An entry, as people may see it.
@@ -22,6 +22,8 @@ pub struct Listed {
     pub left: Duration,
     /// Whether it is encrypted.
     pub encrypted: bool,
+    /// What it was good for.
+    pub tally: Tally,
 }
 
 /// All entries that can be read, the newest first.
@@ -34,6 +36,7 @@ pub fn list(store: &Store, now: Timestamp) -> Result<Vec<Listed>, StoreError> {
         let Ok(Some(bytes)) = store.read(&key) else { continue };
         let Some(entry) = Entry::decode(&bytes, &key) else { continue };
         let left = Duration::try_from(entry.life.until.duration_since(now)).unwrap_or_default();
+        let tally = Tally::load(store, &Key::named(&key)).unwrap_or_default();
         listed.push(Listed {
             key,
             left: if entry.is_fresh(now) { left } else { Duration::ZERO },
@@ -42,6 +45,7 @@ pub fn list(store: &Store, now: Timestamp) -> Result<Vec<Listed>, StoreError> {
             created: entry.life.created,
             end: entry.end,
             encrypted: entry.sealed,
+            tally,
         });
     }
     listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.key.cmp(&b.key)));
@@ -63,6 +67,16 @@ pub fn remove(store: &Store, begins: &str) -> Result<usize, StoreError> {
         }
     }
     Ok(removed)
+}
+
+/// Removes the entries of a plugin for a cluster, and those for which it was not told the cluster.
+///
+/// # Errors
+/// As for [`remove`].
+pub fn remove_of(store: &Store, command: &str, server: &str, now: Timestamp) -> Result<usize, StoreError> {
+    let ours = |entry: &Listed| entry.command == command && (entry.server == server || entry.server.is_empty());
+    let entries = list(store, now)?;
+    entries.iter().filter(|entry| ours(entry)).try_fold(0, |sum, entry| Ok(sum + remove(store, &entry.key)?))
 }
 
 fn is_key(name: &str) -> bool {

@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use credlet_api::{Secret, scrub, visible};
-use credlet_core::{Ended, Finished, Limits, Program, RunError, Stdin, World};
+use credlet_core::{Ended, Finished, Limits, Program, RunError, Stdin, World, harmless};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
 use super::failure::{self, Failure};
 use super::life::Life;
-use super::{Call, Entry, Mode, Note, answer, calls};
+use super::{Call, Entry, Mode, Note, Tally, answer, calls};
 use crate::store::{Lock, Sealer, Store, StoreError};
 
 /// kubectl sets plugins no limit, and a login in a browser takes its time. This one is for those that hang.
@@ -125,12 +124,12 @@ impl Call {
         let took = world.clock.monotonic().saturating_sub(started);
         let now = world.clock.now();
         match finished {
-            Ok(finished) if finished.ended.is_success() => self.keep(store, finished, now, tell),
+            Ok(finished) if finished.ended.is_success() => self.keep(store, finished, took, now, tell),
             finished => {
                 let code = finished.as_ref().map_or(1, |finished| exit_code(finished.ended));
                 let stderr = match &finished {
-                    Ok(finished) => harmless(&finished.stderr, &finished.stdout),
-                    Err(error) => format!("{}{error}", harmless(error.stderr(), &[])),
+                    Ok(finished) => harmless(&finished.stderr, &finished.stdout, []),
+                    Err(error) => format!("{}{error}", harmless(error.stderr(), &[], [])),
                 };
                 if self.mode != Mode::Ahead {
                     let before = Failure::load(store, &self.key).map_or(0, |failure| failure.count);
@@ -144,7 +143,14 @@ impl Call {
         }
     }
 
-    fn keep(&self, store: &Store, finished: Finished, now: Timestamp, tell: &mut (dyn FnMut(Note) + Send)) -> Answer {
+    fn keep(
+        &self,
+        store: &Store,
+        finished: Finished,
+        took: Duration,
+        now: Timestamp,
+        tell: &mut (dyn FnMut(Note) + Send),
+    ) -> Answer {
         let read = self.question.as_ref().and_then(|question| answer::read(&finished.stdout, question));
         let Some(read) = read else { return Answer::good(finished.stdout) };
         // It worked: whoever failed before is forgotten. If not, the next success will do.
@@ -164,11 +170,15 @@ impl Call {
                 body,
             };
             match store.write(self.key.as_str(), &entry.encode(&self.key)) {
-                Ok(()) if self.mode != Mode::Ahead => {
-                    // This answer is the first call for it. If that cannot be counted, no later one is served.
-                    let _ = calls::count(store, &self.key, self.caller, life.created, now);
+                Ok(()) => {
+                    let ahead = self.mode == Mode::Ahead;
+                    // A number less does no harm.
+                    let _ = Tally::ran(store, &self.key, took, ahead);
+                    if !ahead {
+                        // This answer is the first call for it. If that cannot be counted, no later one is served.
+                        let _ = calls::count(store, &self.key, self.caller, life.created, now);
+                    }
                 }
-                Ok(()) => {}
                 Err(reason) => tell(Note::NoCache { path: store.path().display().to_string(), reason }),
             }
             let oldest = now.checked_sub(FORGET.max(self.options.max_age * 2)).unwrap_or(Timestamp::MIN);
@@ -183,7 +193,8 @@ impl Call {
             let sealer = Sealer::new(self.keyring.clone(), store);
             match sealer.and_then(|sealer| sealer.seal(self.key.as_str().as_bytes(), text)) {
                 Ok(sealed) => return (true, Zeroizing::new(sealed)),
-                Err(reason) => tell(Note::NotEncrypted(reason)),
+                Err(reason) if store.is_first(Sealer::MISSING) => tell(Note::NotEncrypted(reason)),
+                Err(_) => {}
             }
         }
         (false, Zeroizing::new(text.to_vec()))
@@ -240,12 +251,4 @@ fn exit_code(ended: Ended) -> u8 {
         Ended::Exited(code) => u8::try_from(code).unwrap_or(1),
         Ended::Killed(signal) => u8::try_from(128 + signal).unwrap_or(1),
     }
-}
-
-/// What a plugin wrote, without secrets: those that look like some, and long words of what it printed.
-fn harmless(text: &[u8], stdout: &[u8]) -> String {
-    let printed = String::from_utf8_lossy(stdout);
-    let printed = printed.split(|c: char| c.is_whitespace() || "\"',".contains(c));
-    let printed: Vec<_> = printed.filter(|word| word.len() >= 16).map(Secret::from).collect();
-    visible(&scrub(&String::from_utf8_lossy(text), &printed))
 }

@@ -28,14 +28,16 @@ mod miss;
 mod note;
 mod options;
 mod question;
+mod tally;
 
 pub use self::allow::AllowError;
 pub use self::call::{Call, Mode};
 pub use self::entry::Entry;
 pub use self::hit::Hit;
 pub use self::key::{Input, Key};
-pub use self::list::{Listed, list, remove};
+pub use self::list::{Listed, list, remove, remove_of};
 pub use self::miss::Answer;
 pub use self::note::Note;
 pub use self::options::{Options, StormGuard, directory, parse_duration};
 pub use self::question::Question;
+pub use self::tally::Tally;

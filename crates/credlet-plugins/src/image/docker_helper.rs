@@ -132,9 +132,12 @@ fn has_nothing(finished: &Finished) -> bool {
     String::from_utf8_lossy(&finished.stdout).trim() == HelperCredential::NOT_FOUND
 }
 
-/// Helpers complain on standard output.
+/// Helpers complain on standard output; what looks like an answer there is not repeated, nor any word of it.
 fn failed(command: &str, finished: &Finished) -> Failure {
-    let said = [&finished.stderr[..], &finished.stdout[..]].map(|text| last_line(&harmless(text, &[], [])));
+    let is_answer = HelperCredential::decode(&finished.stdout).is_ok();
+    let complaint = if is_answer { &[][..] } else { &finished.stdout[..] };
+    let said =
+        [harmless(&finished.stderr, &finished.stdout, []), harmless(complaint, &[], [])].map(|text| last_line(&text));
     let said = said.into_iter().find(|said| !said.is_empty()).map(|said| format!(": {said}")).unwrap_or_default();
     Failure::new(format!("`{command}` {}{said}", finished.ended))
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,7 +12,12 @@ use credlet_api::plugin::{self, Failure};
 use credlet_api::visible;
 use credlet_core::World;
 
-use super::{Asked, Error, Options, Session, Settings, Talk, directory, failure, log_in, log_out, sessions, token};
+use super::context::known;
+use super::{
+    Asked, Ended, Error, Options, Session, Settings, Talk, directory, failure, log_in, log_out, log_out_all, sessions,
+    token,
+};
+use crate::store::StoreError;
 
 /// Tokens of an OpenID Connect issuer for Kubernetes
 #[derive(Debug, Parser)]
@@ -31,11 +37,39 @@ enum Verb {
     /// Give a Kubernetes client a token; let a person log in if there is no other way
     GetToken(Box<Options>),
     /// Log in now
-    Login(Box<Options>),
+    Login(Box<LoginArgs>),
     /// Give the refresh token back to the issuer, and forget the login
-    Logout(Box<Options>),
+    Logout(Box<LogoutArgs>),
     /// Show who is logged in where
     Status(StatusArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct LoginArgs {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, clap::Args)]
+struct LogoutArgs {
+    #[command(flatten)]
+    login: LoginArgs,
+    /// Every login in the directory
+    #[arg(long)]
+    all: bool,
+}
+
+/// Which login, if not by its flags.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// Take the flags of this context's plugin, in the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Take the flags of a plugin in this kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -45,7 +79,7 @@ struct StatusArgs {
     output: Output,
     /// Where tokens are kept
     #[arg(long, value_name = "DIR")]
-    token_cache_dir: Option<std::path::PathBuf>,
+    token_cache_dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -59,6 +93,7 @@ enum Output {
 ///
 /// Like kubelogin it also answers when nobody has said in which version, in v1beta1: scripts run it so.
 pub fn run(args: Vec<OsString>, world: &World, talk: &Arc<dyn Talk>, mut io: plugin::World<'_>) -> ExitCode {
+    let words = args.clone();
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => {
@@ -70,8 +105,11 @@ pub fn run(args: Vec<OsString>, world: &World, talk: &Arc<dyn Talk>, mut io: plu
     };
     let done = match args.verb {
         Verb::GetToken(options) => return get_token(&options, world, talk, io),
-        Verb::Login(options) => login(&options, world, talk, io.stdout),
-        Verb::Logout(options) => logout(&options, world, talk, io.stdout),
+        Verb::Login(args) => chosen(*args, &words, world).and_then(|options| login(&options, world, talk, io.stdout)),
+        Verb::Logout(args) if args.all => logout_all(&args.login.options, world, talk, io.stdout),
+        Verb::Logout(args) => {
+            chosen(args.login, &words, world).and_then(|options| logout(&options, world, talk, io.stdout))
+        }
         Verb::Status(args) => status(&args, world, io.stdout),
     };
     match done {
@@ -105,18 +143,51 @@ fn login(options: &Options, world: &World, talk: &Arc<dyn Talk>, stdout: &mut dy
 fn logout(options: &Options, world: &World, talk: &Arc<dyn Talk>, stdout: &mut dyn Write) -> Result<(), Failure> {
     let settings = settings(options, world)?;
     let ended = wait(log_out(&settings, world, talk))?;
+    logged_out(&ended, talk, stdout)
+}
+
+fn logout_all(options: &Options, world: &World, talk: &Arc<dyn Talk>, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let directory = directory(options.token_cache_dir.as_deref(), &*world.env);
+    let directory = directory.ok_or(Error::Missing("--token-cache-dir")).map_err(|error| failure(&error))?;
+    let ended = wait(async { Ok(log_out_all(&directory, world).await) })?;
+    let ended = ended.map_err(|error| unreadable(&directory, &error))?;
+    if ended.is_empty() {
+        return said(writeln!(stdout, "Nobody is logged in."));
+    }
+    ended.iter().try_for_each(|ended| logged_out(ended, talk, stdout))
+}
+
+fn logged_out(ended: &Ended, talk: &Arc<dyn Talk>, stdout: &mut dyn Write) -> Result<(), Failure> {
     said(writeln!(stdout, "Logged out {} at {}.", line(&ended.session.account), line(&ended.session.issuer)))?;
-    if let Some(Err(error)) = ended.revoked {
+    if let Some(Err(error)) = &ended.revoked {
         talk.say(&format!("warning: the issuer has not taken the refresh token back: {}", error.story()));
     }
     Ok(())
 }
 
+/// The flags of the context, if one is named, and over them those that were given.
+fn chosen(args: LoginArgs, words: &[OsString], world: &World) -> Result<Options, Failure> {
+    let Which { context, kubeconfig } = args.which;
+    if context.is_none() && kubeconfig.is_none() {
+        return Ok(args.options);
+    }
+    let known = known(context.as_deref(), kubeconfig.as_deref(), &*world.env)?;
+    let given = words.iter().skip(2).cloned();
+    let all = [OsString::from("credlet-oidc"), "login".into()].into_iter().chain(known.flags).chain(given);
+    // Not the parser's words: they quote what they do not understand, which may be a secret.
+    let not_ours = |_| Failure::new("the flags of the plugin in the kubeconfig are not those of this one");
+    let Verb::Login(args) = Args::try_parse_from(all).map_err(not_ours)?.verb else {
+        return Err(Failure::new("the plugin in the kubeconfig is not this one"));
+    };
+    let mut options = args.options;
+    options.client_secret = options.client_secret.or(known.client_secret);
+    Ok(options)
+}
+
 fn status(args: &StatusArgs, world: &World, stdout: &mut dyn Write) -> Result<(), Failure> {
-    let directory =
-        directory(args.token_cache_dir.as_deref(), &*world.env).ok_or(Error::Missing("--token-cache-dir"))?;
-    let problem = |error| Failure::new(format!("the logins in {} cannot be read", directory.display())).because(&error);
-    let sessions = sessions(&directory, world.clock.now()).map_err(problem)?;
+    let directory = directory(args.token_cache_dir.as_deref(), &*world.env).ok_or(Error::Missing("--token-cache-dir"));
+    let directory = directory.map_err(|error| failure(&error))?;
+    let sessions = sessions(&directory, world.clock.now()).map_err(|error| unreadable(&directory, &error))?;
     match args.output {
         Output::Json => {
             let list: Vec<_> = sessions.iter().map(json).collect();
@@ -125,6 +196,10 @@ fn status(args: &StatusArgs, world: &World, stdout: &mut dyn Write) -> Result<()
         Output::Text if sessions.is_empty() => said(writeln!(stdout, "Nobody is logged in.")),
         Output::Text => sessions.iter().try_for_each(|session| said(writeln!(stdout, "{}", described(session)))),
     }
+}
+
+fn unreadable(directory: &Path, error: &StoreError) -> Failure {
+    Failure::new(format!("the logins in {} cannot be read", directory.display())).because(error)
 }
 
 fn json(session: &Session) -> serde_json::Value {

@@ -27,7 +27,7 @@ impl<'a> Issuer<'a> {
         let web = Web::new(world).with_roots(settings.roots.clone());
         let what = Endpoint::Discovery;
         let url = format!("{}{DISCOVERY_PATH}", settings.issuer.strip_suffix('/').unwrap_or(&settings.issuer));
-        let answer = ok(what, fetch(&web, what, Ask::get(url)).await?)?;
+        let answer = ok(what, fetch(settings, &web, what, Ask::get(url)).await?)?;
         let metadata = Metadata::decode(answer.body()).map_err(|fault| Error::Nonsense {
             what,
             host: answer.host.clone(),
@@ -81,10 +81,10 @@ impl<'a> Issuer<'a> {
             if !secret.is_empty() {
                 fields.push(("client_secret", secret.expose()));
             }
-            return fetch(&self.web, what, Ask::post_form(url, &fields)).await;
+            return fetch(self.settings, &self.web, what, Ask::post_form(url, &fields)).await;
         }
         let ask = Ask::post_form(url, &fields).secret_header(AUTHORIZATION, &basic(id, secret));
-        fetch(&self.web, what, ask.map_err(|source| Error::Web { what, source })?).await
+        fetch(self.settings, &self.web, what, ask.map_err(|source| Error::Web { what, source })?).await
     }
 
     /// What a refusal means.
@@ -109,7 +109,7 @@ impl<'a> Issuer<'a> {
         now: impl Fn() -> Timestamp,
     ) -> Result<Claims, Error> {
         let what = Endpoint::Keys;
-        let answer = ok(what, fetch(&self.web, what, Ask::get(self.endpoint(what)?)).await?)?;
+        let answer = ok(what, fetch(self.settings, &self.web, what, Ask::get(self.endpoint(what)?)).await?)?;
         let keys = JwkSet::decode(answer.body()).map_err(|fault| Error::Nonsense {
             what,
             host: answer.host.clone(),
@@ -125,7 +125,10 @@ impl<'a> Issuer<'a> {
     }
 }
 
-async fn fetch(web: &Web, what: Endpoint, ask: Ask) -> Result<Answer, Error> {
+async fn fetch(settings: &Settings, web: &Web, what: Endpoint, mut ask: Ask) -> Result<Answer, Error> {
+    for (name, value) in &settings.headers {
+        ask = ask.secret_header(name.clone(), value).map_err(|source| Error::Web { what, source })?;
+    }
     web.fetch(ask).await.map_err(|source| Error::Web { what, source })
 }
 

@@ -1,19 +1,22 @@
 //! The place where a login is kept: a file of its own, with a lock.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::options::Storage;
 use super::record::Record;
 use super::settings::Settings;
 use super::{Error, Talk, key};
-use crate::store::{KernelKeyring, Lock, Sealer, Store, StoreError};
+use crate::store::{Lock, Sealer, Store, StoreError};
 
 /// One login's file. Where nothing can be kept, it is empty and takes nothing.
 pub(super) struct Keep {
     store: Option<Arc<Store>>,
     sealer: Option<Sealer>,
     name: String,
+    /// Whether the person knows that nothing can be written.
+    told: AtomicBool,
 }
 
 /// Our turn to log in or renew.
@@ -27,7 +30,7 @@ impl Keep {
     /// Never fails: without a place for it, a token can still be had.
     pub(super) fn open(settings: &Settings, talk: &dyn Talk) -> Self {
         let name = key::name(settings);
-        let nowhere = |name| Self { store: None, sealer: None, name };
+        let nowhere = |name| Self { store: None, sealer: None, name, told: AtomicBool::default() };
         if settings.storage == Storage::None {
             return nowhere(name);
         }
@@ -43,16 +46,18 @@ impl Keep {
             }
         };
         let sealer = match settings.storage {
-            Storage::Keyring => match Sealer::new(Arc::new(KernelKeyring), &store) {
+            Storage::Keyring => match Sealer::new(Arc::clone(&settings.keyring), &store) {
                 Ok(sealer) => Some(sealer),
                 Err(problem) => {
-                    talk.say(&format!("warning: the login is kept unencrypted: {problem}"));
+                    if store.is_first(Sealer::MISSING) {
+                        talk.say(&format!("warning: the login is kept unencrypted: {problem}"));
+                    }
                     None
                 }
             },
             Storage::Disk | Storage::None => None,
         };
-        Self { store: Some(store), sealer, name }
+        Self { store: Some(store), sealer, name, told: AtomicBool::default() }
     }
 
     /// What is kept. What cannot be read, or may have been written by others, is not there.
@@ -78,7 +83,9 @@ impl Keep {
                 .map_err(|problem| problem.to_string())
                 .and_then(|sealed| store.write(&self.name, &sealed).map_err(|problem| problem.to_string())),
         };
-        if let Err(problem) = written {
+        if let Err(problem) = written
+            && !self.told.swap(true, Ordering::Relaxed)
+        {
             talk.say(&format!(
                 "warning: the login cannot be kept, so the next run must log in again: {}: {problem}",
                 store.path().display()

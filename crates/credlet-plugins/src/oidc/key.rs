@@ -37,6 +37,7 @@ pub(super) fn name(settings: &Settings) -> String {
     list(&["credlet oidc login 1", &settings.issuer, &settings.client_id, settings.client_secret.expose()]);
     list(&settings.scopes.iter().map(String::as_str).collect::<Vec<_>>());
     list(&settings.extra_params.iter().flat_map(|(name, value)| [name.as_str(), value]).collect::<Vec<_>>());
+    list(&settings.headers.iter().flat_map(|(name, value)| [name.as_str(), value.expose()]).collect::<Vec<_>>());
     list(&[
         if settings.use_access_token { "access token" } else { "id token" },
         if settings.needs_person() { "person" } else { "client" },
@@ -92,6 +93,7 @@ mod tests {
             Options { extra_scopes: vec!["email".into()], ..options() },
             Options { auth_request_extra_params: vec!["a=1".into()], ..options() },
             Options { auth_request_extra_params: vec!["a=1b".into(), "=2".into()], ..options() },
+            Options { request_headers: vec!["x=y".into()], ..options() },
             Options { use_access_token: true, ..options() },
             Options { insecure_skip_tls_verify: true, ..options() },
             Options { grant_type: GrantType::ClientCredentials, client_secret: Some("x".into()), ..options() },

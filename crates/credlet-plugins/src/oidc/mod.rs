@@ -28,6 +28,7 @@
 mod authcode;
 mod browser;
 mod command;
+mod context;
 mod device;
 mod error;
 mod issuer;
@@ -54,9 +55,9 @@ pub use self::error::{Endpoint, Error, failure};
 use self::issuer::Issuer;
 use self::keep::Keep;
 pub use self::key::directory;
-pub use self::options::{GrantType, Options, PkceMethod, Storage};
+pub use self::options::{GrantType, Options, OtherOptions, PkceMethod, Storage};
 use self::session::Run;
-pub use self::sessions::{Ended, Session, sessions};
+pub use self::sessions::{Ended, Session, log_out_all, sessions};
 pub use self::settings::Settings;
 pub use self::verify::TokenError;
 

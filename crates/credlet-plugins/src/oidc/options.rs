@@ -42,6 +42,9 @@ pub struct Options {
     /// More parameters for the issuer's login page, as name=value; may be repeated.
     #[arg(long = "oidc-auth-request-extra-params", value_name = "NAME=VALUE", value_delimiter = ',')]
     pub auth_request_extra_params: Vec<String>,
+    /// A header for every request to the issuer, as name=value; may be repeated.
+    #[arg(long = "oidc-request-header", value_name = "NAME=VALUE", value_delimiter = ',')]
+    pub request_headers: Vec<Secret>,
     /// How to log in.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub grant_type: GrantType,
@@ -72,15 +75,43 @@ pub struct Options {
           default_value_t = false)]
     pub force_refresh: bool,
     /// A file with the certificate authority of the issuer; may be repeated.
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    #[arg(long, value_name = "FILE")]
     pub certificate_authority: Vec<PathBuf>,
     /// The certificate authority itself, in base64; may be repeated.
-    #[arg(long, value_name = "BASE64", value_delimiter = ',')]
+    #[arg(long, value_name = "BASE64")]
     pub certificate_authority_data: Vec<String>,
     /// Believe whoever answers in the issuer's place.
     #[arg(long, action = Set, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value_t = false)]
     pub insecure_skip_tls_verify: bool,
+    /// Flags of kubelogin's that are known and refused, or known and without meaning here.
+    #[command(flatten)]
+    pub others: OtherOptions,
+}
+
+/// What kubelogin has and this has not. They are read, so that the answer to them is more than "unexpected argument".
+#[derive(Args, Clone, Debug, Default)]
+pub struct OtherOptions {
+    /// Refused: the page on localhost has no TLS.
+    #[arg(long, hide = true)]
+    pub local_server_cert: Option<PathBuf>,
+    /// Refused with it.
+    #[arg(long, hide = true)]
+    pub local_server_key: Option<PathBuf>,
+    /// Refused: passwords are for the issuer's page.
+    #[arg(long, hide = true)]
+    pub username: Option<String>,
+    /// Refused with it.
+    #[arg(long, hide = true)]
+    pub password: Option<Secret>,
+    /// Without meaning: TLS 1.3 knows no renegotiation, and we take part in none.
+    #[arg(long, hide = true, action = Set, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value_t = false)]
+    pub tls_renegotiation_once: bool,
+    /// Without meaning.
+    #[arg(long, hide = true, action = Set, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value_t = false)]
+    pub tls_renegotiation_freely: bool,
 }
 
 /// How to log in.
@@ -95,6 +126,12 @@ pub enum GrantType {
     DeviceCode,
     /// Without a person: the client itself logs in.
     ClientCredentials,
+    /// Refused: kubelogin's way to type a name and a password into a terminal.
+    #[value(hide = true)]
+    Password,
+    /// Refused: kubelogin's way to copy a code out of the browser's address.
+    #[value(hide = true)]
+    AuthcodeKeyboard,
 }
 
 /// Whether the login is tied to this process by PKCE.

@@ -11,7 +11,7 @@ use super::issuer::Issuer;
 use super::keep;
 use super::record::Record;
 use super::settings::Settings;
-use super::{Endpoint, Error};
+use super::{Endpoint, Error, Options};
 use crate::store::{KernelKeyring, Sealer, Store, StoreError};
 
 /// A login. It holds no token.
@@ -66,15 +66,45 @@ pub fn sessions(directory: &Path, now: Timestamp) -> Result<Vec<Session>, StoreE
     if !directory.exists() {
         return Ok(Vec::new());
     }
+    Ok(records(directory)?.0.iter().map(|(_, record)| Session::of(record, now)).collect())
+}
+
+/// Every login with the name of its file.
+fn records(directory: &Path) -> Result<(Vec<(String, Record)>, Store), StoreError> {
     let store = Store::open(directory)?;
     let names = store.names()?.into_iter().filter(|name| name.len() == 64 && !name.contains('.'));
     let files: Vec<_> = names.filter_map(|name| Some((store.read(&name).ok()??, name))).collect();
     let sealed = files.iter().any(|(bytes, _)| bytes.first() != Some(&b'{'));
     let sealer = if sealed { Sealer::new(Arc::new(KernelKeyring), &store).ok() } else { None };
-    let record = |(bytes, name): &(Zeroizing<Vec<u8>>, String)| {
-        keep::decode(bytes, name, None).or_else(|| keep::decode(bytes, name, sealer.as_ref()))
+    let record = |(bytes, name): (Zeroizing<Vec<u8>>, String)| {
+        let record = keep::decode(&bytes, &name, None).or_else(|| keep::decode(&bytes, &name, sealer.as_ref()))?;
+        Some((name, record))
     };
-    Ok(files.iter().filter_map(record).map(|record| Session::of(&record, now)).collect())
+    Ok((files.into_iter().filter_map(record).collect(), store))
+}
+
+/// Ends every login in a directory, as [`log_out`](super::log_out) does one. Clients that have a secret, and issuers with
+/// a certificate authority of their own, may not take the token back without them; the login is forgotten all the same.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub async fn log_out_all(directory: &Path, world: &World) -> Result<Vec<Ended>, StoreError> {
+    let mut ended = Vec::new();
+    if !directory.exists() {
+        return Ok(ended);
+    }
+    let (records, store) = records(directory)?;
+    for (name, record) in records {
+        let (issuer_url, client_id) = (Some(record.issuer.clone()), Some(record.client_id.clone()));
+        let settings = Settings::new(&Options { issuer_url, client_id, ..Options::default() }, &*world.env);
+        let revoked = match settings {
+            Ok(settings) => revoke(&settings, &record, world).await,
+            Err(error) => Some(Err(error)),
+        };
+        store.remove(&name)?;
+        ended.push(Ended { session: Session::of(&record, world.clock.now()), revoked });
+    }
+    Ok(ended)
 }
 
 pub(super) async fn revoke(settings: &Settings, record: &Record, world: &World) -> Option<Result<(), Error>> {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,12 +11,14 @@ use base64::engine::general_purpose::STANDARD;
 use credlet_api::Secret;
 use credlet_client::conn::{Roots, Server};
 use credlet_core::Env;
+use http::HeaderName;
 
 use super::options::{GrantType, Options, PkceMethod, Storage};
 use super::{Error, key};
+use crate::store::{KernelKeyring, Keyring};
 
 /// The variable for a client secret that should not be an argument.
-const CLIENT_SECRET_ENV: &str = "CREDLET_OIDC_CLIENT_SECRET";
+pub(super) const CLIENT_SECRET_ENV: &str = "CREDLET_OIDC_CLIENT_SECRET";
 
 /// Where kubelogin waits for the browser, and what is registered with issuers therefore.
 const LISTEN: [&str; 2] = ["127.0.0.1:8000", "127.0.0.1:18000"];
@@ -32,6 +35,8 @@ pub struct Settings {
     pub(super) pkce: bool,
     /// Sorted.
     pub(super) extra_params: Vec<(String, String)>,
+    /// Sorted.
+    pub(super) headers: Vec<(HeaderName, Secret)>,
     pub(super) grant: GrantType,
     pub(super) listen: Vec<SocketAddr>,
     pub(super) redirect: Redirect,
@@ -43,6 +48,7 @@ pub struct Settings {
     pub(super) force_refresh: bool,
     pub(super) directory: Option<PathBuf>,
     pub(super) storage: Storage,
+    pub(super) keyring: Arc<dyn Keyring>,
 }
 
 /// Where the browser is told to come back to.
@@ -60,6 +66,7 @@ impl Settings {
     /// # Errors
     /// Whoever wrote them must act.
     pub fn new(options: &Options, env: &dyn Env) -> Result<Self, Error> {
+        known_but_not_here(options)?;
         let issuer =
             options.issuer_url.clone().filter(|url| !url.is_empty()).ok_or(Error::Missing("--oidc-issuer-url"))?;
         check_issuer(&issuer)?;
@@ -86,6 +93,7 @@ impl Settings {
             use_access_token: options.use_access_token,
             pkce: options.use_pkce || options.pkce_method != PkceMethod::No,
             extra_params: extra_params(&options.auth_request_extra_params)?,
+            headers: headers(&options.request_headers)?,
             grant: options.grant_type,
             listen: listen(&options.listen_address)?,
             redirect,
@@ -97,7 +105,14 @@ impl Settings {
             force_refresh: options.force_refresh,
             directory: key::directory(options.token_cache_dir.as_deref(), env),
             storage: options.token_cache_storage,
+            keyring: Arc::new(KernelKeyring),
         })
+    }
+
+    /// With another keyring than the system's.
+    #[must_use]
+    pub fn keyring(self, keyring: Arc<dyn Keyring>) -> Self {
+        Self { keyring, ..self }
     }
 
     /// Whether a person must do something.
@@ -108,6 +123,38 @@ impl Settings {
 
 fn flag(flag: &'static str, reason: &'static str) -> Error {
     Error::Flag { flag, reason }
+}
+
+fn known_but_not_here(options: &Options) -> Result<(), Error> {
+    let others = &options.others;
+    let grant = |reason| Err(flag("--grant-type", reason));
+    match options.grant_type {
+        GrantType::Password => {
+            grant("cannot be `password`: let people log in at the issuer, or use client-credentials")
+        }
+        GrantType::AuthcodeKeyboard => {
+            grant("cannot be `authcode-keyboard`: device-code needs no browser on this machine either")
+        }
+        _ if others.username.is_some() => Err(flag("--username", "is for the issuer's page, not for arguments")),
+        _ if others.password.is_some() => Err(flag("--password", "is for the issuer's page, not for arguments")),
+        _ if others.local_server_cert.is_some() || others.local_server_key.is_some() => {
+            Err(flag("--local-server-cert", "is not supported: the page on localhost has no TLS"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn headers(given: &[Secret]) -> Result<Vec<(HeaderName, Secret)>, Error> {
+    let wrong = || flag("--oidc-request-header", "is not of the form name=value");
+    let header = |text: &Secret| {
+        let (name, value) = text.expose().split_once('=').ok_or_else(wrong)?;
+        let name: HeaderName = name.parse().map_err(|_| wrong())?;
+        http::HeaderValue::from_str(value).map_err(|_| wrong())?;
+        Ok((name, Secret::new(value)))
+    };
+    let mut headers = given.iter().map(header).collect::<Result<Vec<_>, Error>>()?;
+    headers.sort_by(|(a, x), (b, y)| (a.as_str(), x.expose()).cmp(&(b.as_str(), y.expose())));
+    Ok(headers)
 }
 
 fn check_issuer(url: &str) -> Result<(), Error> {
@@ -199,6 +246,7 @@ fn roots(options: &Options) -> Result<Roots, Error> {
 mod tests {
     use credlet_core::FixedEnv;
 
+    use super::super::OtherOptions;
     use super::*;
 
     fn options() -> Options {
@@ -251,6 +299,37 @@ mod tests {
         assert!(!format!("{settings:?}").contains("hunter2"));
         let given = Options { client_secret: Some("other".into()), ..options() };
         assert_eq!(Settings::new(&given, &env).unwrap().client_secret.expose(), "other");
+    }
+
+    #[test]
+    fn flags_of_kubelogins_that_are_not_here_are_refused_by_name() {
+        for (others, grant_type, word) in [
+            (OtherOptions { username: Some("ada".into()), ..OtherOptions::default() }, GrantType::Auto, "--username"),
+            (OtherOptions { password: Some("x".into()), ..OtherOptions::default() }, GrantType::Auto, "--password"),
+            (OtherOptions { local_server_key: Some("x".into()), ..OtherOptions::default() }, GrantType::Auto, "no TLS"),
+            (OtherOptions::default(), GrantType::Password, "client-credentials"),
+            (OtherOptions::default(), GrantType::AuthcodeKeyboard, "device-code"),
+        ] {
+            let told = wrong(&Options { others, grant_type, ..options() });
+            assert!(told.contains(word), "{told}");
+        }
+        let others = OtherOptions { tls_renegotiation_once: true, ..OtherOptions::default() };
+        Settings::new(&Options { others, ..options() }, &FixedEnv::default()).unwrap();
+    }
+
+    #[test]
+    fn headers_for_the_issuer_are_read_and_not_shown() {
+        let request_headers = vec!["x-b=2=3".into(), "X-A=hunter2".into()];
+        let settings = Settings::new(&Options { request_headers, ..options() }, &FixedEnv::default()).unwrap();
+        let headers: Vec<_> = settings.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+        assert_eq!(headers, [("x-a", "hunter2"), ("x-b", "2=3")]);
+        assert!(!format!("{settings:?}").contains("hunter2"));
+        for header in ["x", "a b=c", "a=b\nc"] {
+            assert!(
+                wrong(&Options { request_headers: vec![header.replace("\\n", "\n").into()], ..options() })
+                    .contains("name=value")
+            );
+        }
     }
 
     #[test]

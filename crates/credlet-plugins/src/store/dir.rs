@@ -142,6 +142,14 @@ impl Store {
         Ok(())
     }
 
+    /// Whether something happens for the first time since somebody last emptied the store or [swept](Self::sweep) it: for
+    /// warnings that would be a nuisance if they came with every run. Where that cannot be kept, it is always the first.
+    pub(crate) fn is_first(&self, name: &str) -> bool {
+        let Ok(name) = checked(name) else { return true };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        !matches!(rustix::fs::openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR), Err(Errno::EXIST))
+    }
+
     /// A small file that is changed in place, made if need be. Nothing in it may be needed after a crash.
     ///
     /// # Errors

@@ -29,6 +29,9 @@ impl fmt::Debug for Sealer {
 }
 
 impl Sealer {
+    /// Of this name is [said once](Store::is_first) that there is no keyring.
+    pub(crate) const MISSING: &str = "no-keyring";
+
     /// With the key that `keyring` has; the first one makes it, under a lock in `store`. Never waits for long.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
 //! Between two runs, and between many at once.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::sync::Arc;
 
-use credlet_plugins::oidc::{Asked, Options, Storage};
+use credlet_plugins::oidc::{self, Asked, Options, Settings, Storage};
+use credlet_plugins::store::{Keyring, KeyringError};
+use zeroize::Zeroizing;
 
 use crate::Scene;
 use crate::provider::Fault;
@@ -90,6 +93,105 @@ async fn where_nothing_can_be_kept_a_token_is_given_all_the_same() {
     let options = Options { token_cache_storage: Storage::None, ..scene.options() };
     scene.run(&options).await.unwrap();
     assert!(!scene.dir.path().join("tokens").exists());
+}
+
+/// A keyring in a pocket, or none at all.
+#[derive(Debug, Default)]
+struct Pocket {
+    key: std::sync::Mutex<Option<[u8; 32]>>,
+    blocked: bool,
+}
+
+impl Keyring for Pocket {
+    fn key(&self) -> Result<Option<Zeroizing<[u8; 32]>>, KeyringError> {
+        if self.blocked {
+            return Err(KeyringError::Unavailable("EPERM".to_owned()));
+        }
+        Ok(self.key.lock().unwrap().map(Zeroizing::new))
+    }
+
+    fn keep(&self, key: &[u8; 32]) -> Result<(), KeyringError> {
+        *self.key.lock().unwrap() = Some(*key);
+        Ok(())
+    }
+}
+
+async fn token_with(scene: &Scene, keyring: &Arc<Pocket>) -> credlet_api::exec::ExecCredentialStatus {
+    let world = scene.world();
+    let options = Options { token_cache_storage: Storage::Keyring, ..scene.options() };
+    let settings = Settings::new(&options, &*world.env).unwrap().keyring(Arc::clone(keyring) as _);
+    let talk = scene.talk();
+    tokio::time::timeout(crate::HANG, oidc::token(&settings, &scene.asked(), &world, &talk)).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn with_a_keyring_nothing_can_be_read_in_the_file_and_the_next_run_reads_it() {
+    let scene = Scene::new();
+    let keyring = Arc::new(Pocket::default());
+    let first = token_with(&scene, &keyring).await;
+    let file = std::fs::read(scene.file()).unwrap();
+    scene.watch.text(String::from_utf8_lossy(&file));
+    assert!(!file.starts_with(b"{"));
+    assert_eq!(token_with(&scene, &keyring).await, first);
+    assert_eq!(scene.browser.windows(), 1);
+    // Another machine's keyring: what it cannot open is not there.
+    token_with(&scene, &Arc::new(Pocket::default())).await;
+    assert_eq!(scene.browser.windows(), 2);
+}
+
+#[tokio::test]
+async fn a_blocked_keyring_is_said_once_and_the_login_is_kept_all_the_same() {
+    let scene = Scene::new();
+    let keyring = Arc::new(Pocket { blocked: true, ..Pocket::default() });
+    let first = token_with(&scene, &keyring).await;
+    assert_eq!(token_with(&scene, &keyring).await, first);
+    assert_eq!(scene.browser.windows(), 1);
+    assert_eq!(scene.heard.all().matches("the login is kept unencrypted: the system's keyring").count(), 1);
+}
+
+#[tokio::test]
+async fn a_login_that_is_broken_off_leaves_no_lock_and_a_person_may_begin_anew_at_once() {
+    let mut scene = Scene::new();
+    scene.browser.attended = false;
+    let options = scene.options();
+    {
+        let broken_off = scene.run(&options);
+        tokio::select! {
+            _ = broken_off => panic!("nobody has logged in"),
+            () = async { while scene.browser.windows() == 0 { tokio::task::yield_now().await } } => {}
+        }
+    }
+    scene.browser.attended = true;
+    // A program in the background must not open a window after a window.
+    assert!(scene.refused().await.contains("it was not finished"));
+    scene.run_as(&options, &Asked { person: true, ..Asked::default() }).await.unwrap();
+    assert_eq!(scene.browser.windows(), 2);
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_user_is_not_used() {
+    // Only root can give a directory away; everybody else has one that is root's.
+    let scene = Scene::new();
+    let theirs = scene.dir.path().join("theirs");
+    let theirs = if std::fs::create_dir(&theirs).is_ok() && std::os::unix::fs::chown(&theirs, Some(12345), None).is_ok()
+    {
+        theirs
+    } else {
+        "/usr".into()
+    };
+    let options = Options { token_cache_dir: Some(theirs.clone()), ..scene.options() };
+    scene.run(&options).await.unwrap();
+    scene.run(&options).await.unwrap();
+    assert_eq!(scene.browser.windows(), 2);
+    let said = scene.heard.all();
+    assert_eq!(said.matches("the login is not kept").count(), 2, "{said}");
+    assert!(said.contains("it belongs to user"), "{said}");
+    // And a file in a directory of our own.
+    scene.token().await;
+    if std::os::unix::fs::chown(scene.file(), Some(12345), None).is_ok() {
+        scene.token().await;
+        assert_eq!(scene.browser.windows(), 4);
+    }
 }
 
 /// All at once, on one thread.

@@ -39,7 +39,10 @@ enum Verb {
     /// List what is kept
     Ls(LsArgs),
     /// Forget what is kept
+    #[command(visible_alias = "invalidate")]
     Rm(RmArgs),
+    /// Show how often the plugins did not have to be run
+    Stats(LsArgs),
     /// Show what decides whether two calls get the same answer
     Explain(RunArgs),
     /// Put the cache in front of the plugins of a kubeconfig, leaving all else in it as it is
@@ -98,8 +101,8 @@ struct RmArgs {
     /// All of it
     #[arg(long, conflicts_with = "keys")]
     all: bool,
-    /// The beginnings of the keys that `ls` shows
-    #[arg(required_unless_present = "all", value_name = "KEY")]
+    /// The beginnings of the keys that `ls` shows; none: what the plugin of --context has answered
+    #[arg(value_name = "KEY")]
     keys: Vec<String>,
 }
 
@@ -171,7 +174,8 @@ pub(crate) fn run(args: Args, global: &Global) -> ExitCode {
 fn manage(verb: Verb, global: &Global) -> Outcome {
     match verb {
         Verb::Ls(args) => entries::ls(&args),
-        Verb::Rm(args) => entries::rm(&args),
+        Verb::Rm(args) => entries::rm(&args, global),
+        Verb::Stats(args) => entries::stats(&args),
         Verb::Explain(args) => entries::explain(args.into()),
         Verb::Wrap(args) => wrap::wrap(&args, global),
         Verb::Unwrap(args) => wrap::unwrap(&args, global),

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use credlet_api::Secret;
 use credlet_api::exec::EXEC_INFO_ENV;
 use credlet_api::plugin;
-use credlet_core::{Env as _, SystemEnv, World};
+use credlet_core::{Env as _, StderrSink, SystemEnv, SystemRunner, World};
 use credlet_plugins::aws::Person;
 use credlet_plugins::image::docker_helper;
 use credlet_plugins::{eks, oidc};
@@ -83,6 +83,8 @@ impl Name {
             }
             Self::DockerHelper => {
                 let args = [OsString::from("credlet-docker-helper")].into_iter().chain(args.iter().cloned()).collect();
+                // Helpers' words may hold secrets: what is told of them, is told with the error.
+                let world = World { runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)), ..world };
                 docker_helper::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
             }
         }

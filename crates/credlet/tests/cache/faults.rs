@@ -203,7 +203,8 @@ fn an_encrypted_entry_shows_nothing_and_is_served_all_the_same() {
     let first = home.run(home.cache(&["--encrypt"], &plugin));
     assert_eq!(first.token(), token.expose());
     if first.stderr.contains("without encryption") {
-        // No keyring here, as in most containers: kept in a file, and said so.
+        // No keyring here, as in most containers: kept in a file, and said so. (`credlet-plugins` tests both cases with a
+        // keyring of its own.)
         assert!(first.stderr.contains("keyring"), "{}", first.stderr);
     } else {
         home.watch.text(String::from_utf8_lossy(&fs::read(home.entry()).unwrap()));

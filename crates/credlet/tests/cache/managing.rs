@@ -45,6 +45,56 @@ fn entries_are_listed_explained_and_forgotten_without_their_secrets() {
 }
 
 #[test]
+fn it_is_counted_what_the_cache_was_good_for() {
+    let home = Home::new();
+    let plugin = Plugin::answering("a-token").expiring_in(HOUR);
+    let stats = |home: &Home| home.run(home.credlet(&["cache", "stats", "-o", "json"])).json();
+    assert_eq!(stats(&home), serde_json::json!([]));
+    home.token(&[], &plugin);
+    home.token(&[], &plugin);
+    let counted = stats(&home);
+    assert_eq!((&counted[0]["hits"], &counted[0]["runs"]), (&1.into(), &1.into()), "{counted}");
+    // Forced, it is run for the one who waits.
+    home.token(&["--force-refresh"], &plugin);
+    let counted = stats(&home);
+    assert_eq!((&counted[0]["hits"], &counted[0]["runs"]), (&1.into(), &2.into()), "{counted}");
+    assert!(counted[0]["secondsSaved"].as_f64().unwrap() > 0.0);
+    let told = home.run(home.credlet(&["cache", "stats"])).stdout;
+    assert!(told.contains("1 answers from the cache, 2 runs; about "), "{told}");
+}
+
+#[test]
+fn what_the_plugin_of_a_context_has_answered_is_forgotten() {
+    let home = Home::new();
+    let plugin = Plugin::answering("a-token").expiring_in(HOUR);
+    let command = plugin.command();
+    let words: String = plugin.args().iter().map(|word| format!(", {word:?}")).collect();
+    let kubeconfig = format!(
+        "current-context: blue\ncontexts:\n- {{name: blue, context: {{cluster: blue, user: ada}}}}\n- {{name: red, context: \
+         {{cluster: red, user: ada}}}}\nclusters:\n- {{name: blue, cluster: {{server: 'https://blue.example'}}}}\n- {{name: \
+         red, cluster: {{server: 'https://red.example'}}}}\nusers:\n- {{name: ada, user: {{exec: {{apiVersion: \
+         client.authentication.k8s.io/v1, interactiveMode: Never, command: credlet, args: [cache, --, {command:?}{words}]}}}}}}\n"
+    );
+    let kubeconfig = home.file("kubeconfig", &kubeconfig);
+    let told = |server: &str| V1.replace("false}", &format!("false,\"cluster\":{{\"server\":\"{server}\"}}}}"));
+    for info in [V1.to_owned(), told("https://blue.example"), told("https://red.example")] {
+        let mut call = home.cache(&[], &plugin);
+        call.env("KUBERNETES_EXEC_INFO", info);
+        home.run(call).token();
+    }
+    assert_eq!(home.keys().len(), 3);
+    let rm = |context: &str| {
+        let args = ["cache", "rm", "--kubeconfig", kubeconfig.to_str().unwrap(), "--context", context];
+        home.run(home.credlet(&args))
+    };
+    // Its own, and the one of which nobody knows whose it is.
+    assert_eq!(rm("blue").stdout, "2 forgotten\n");
+    assert_eq!(rm("blue").stdout, "0 forgotten\n");
+    assert_eq!(rm("red").stdout, "1 forgotten\n");
+    assert_eq!(rm("green").code, Some(2));
+}
+
+#[test]
 fn only_plugins_on_the_list_may_stand_behind_it() {
     let home = Home::new();
     let plugin = Plugin::answering("a-token").expiring_in(HOUR);

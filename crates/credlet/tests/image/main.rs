@@ -1,6 +1,8 @@
 //! `credlet image`, as people and scripts use it, with providers in real processes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod contract;
+
 use std::fs;
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -216,6 +218,38 @@ fn lint_has_an_exit_code_for_what_is_wrong_and_for_what_is_suspicious() {
 }
 
 #[test]
+fn lint_runs_providers_only_when_asked_and_finds_keys_that_are_wider_than_patterns() {
+    let node = Node::new();
+    node.write(&["*.io"]);
+    let ran = node.run(&["lint", "--run", "a.io/x", "--run", "b.io/y", "--run", "example.com/z"]);
+    assert_eq!((ran.code, node.plugin.runs()), (0, 2), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("covers: it may"), "{}", ran.stdout);
+    node.write(&["a.io/team"]);
+    let ran = node.run(&["lint", "--run", "a.io/team/app"]);
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.stdout.contains("it answered with a credential for `*.io`, which none of its patterns"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(node.run(&["lint", "--strict", "--run", "a.io/team/app"]).code, 1);
+    let single = node.run(&["run-plugin", "provider", "a.io/team/app"]);
+    assert!(single.stdout.contains("remark    it answered with a credential for `*.io`"), "{}", single.stdout);
+
+    let watch = Watch::new();
+    let password = watch.secret("password");
+    let node = Node::with(watch, password, Plugin::failing(4, "the login has expired\n"));
+    let ran = node.run(&["lint", "--run", "a.io/x", "-o", "json"]);
+    assert_eq!(ran.code, 1);
+    let object: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let told = object["errors"][0].as_str().unwrap();
+    assert!(
+        told.contains("it gave no answer for `a.io/x`: `provider` exited with code 4: the login has expired"),
+        "{told}"
+    );
+}
+
+#[test]
 fn run_plugin_shows_one_run_and_names_the_fault() {
     let node = Node::new();
     let ran = node.run(&["run-plugin", "provider", "example.com/x:v1"]);
@@ -373,6 +407,11 @@ fn a_service_accounts_token_comes_from_the_kubeconfigs_cluster() {
     let asked: Value = serde_json::from_slice(&node.plugin.report().stdin.unwrap()).unwrap();
     assert_eq!(asked["serviceAccountToken"], node.password.expose());
     assert_eq!(asked["serviceAccountAnnotations"]["a.io/role"], "r");
+    let args = ["run-plugin", "provider", "a.io/x", "--pod", "shop/web", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let single = node.run(&args);
+    node.watch.text(&single.stdout);
+    let sent = "\"serviceAccountToken\":\"[redacted]\",\"serviceAccountAnnotations\":{\"a.io/role\":\"r\"}";
+    assert!(single.stdout.contains(sent), "{}", single.stdout);
     let wish: Value = serde_json::from_slice(&wished.lock().unwrap()).unwrap();
     assert_eq!(wish["spec"]["audiences"][0], "registry");
     assert_eq!(wish["spec"]["boundObjectRef"]["uid"], "pod-uid");

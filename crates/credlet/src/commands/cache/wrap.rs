@@ -85,6 +85,20 @@ fn each_file(
     }
 }
 
+/// The plugin of the context, behind the cache or without one, and the address of its cluster.
+pub(super) fn plugin(global: &Global) -> Result<(String, String), CliError> {
+    let wanted = user(global)?;
+    let mut found = None;
+    for path in files(global) {
+        let Some(text) = read(&path)? else { continue };
+        let users = edit::exec_users(&text).map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?;
+        found = found.or_else(|| users.into_iter().find(|user| user.name == wanted));
+    }
+    let user =
+        found.ok_or_else(|| CliError::usage(format!("no kubeconfig has a user {wanted:?} with an exec plugin")))?;
+    Ok((user.plugin, global.resolve()?.server.value))
+}
+
 /// The user that was named, or that of the context.
 fn user(global: &Global) -> Result<String, CliError> {
     if let Some(user) = &global.user {

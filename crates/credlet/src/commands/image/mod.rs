@@ -37,7 +37,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Outcome {
         Verb::Get(args) => get::run(args, global),
         Verb::Match(args) => matching::run(args),
         Verb::Explain(args) => explain::run(args, global),
-        Verb::Lint(args) => lint::run(args),
+        Verb::Lint(args) => lint::run(args, global),
         Verb::RunPlugin(args) => run_plugin::run(args, global),
         Verb::DockerCredential(args) => docker_credential::run(args, global),
     }

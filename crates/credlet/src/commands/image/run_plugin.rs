@@ -1,5 +1,5 @@
-use credlet_api::image::{CredentialProviderRequest, format_duration};
-use credlet_image::{Asking, Outcome as Step};
+use credlet_api::image::format_duration;
+use credlet_image::{Asking, Outcome as Step, lint_answer};
 use serde_json::json;
 
 use super::super::Outcome;
@@ -41,12 +41,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Outcome {
         let asked = ready.asking(Asking::default());
         let run = ready.credentials.run(&args.name, &args.image, &asked).await;
         let run = run.map_err(|error| CliError::usage(error.to_string()))?;
-        let request = CredentialProviderRequest {
-            version: config.api_version,
-            image: run.image.as_str().to_owned(),
-            service_account_token: None,
-            service_account_annotations: Default::default(),
-        };
+        let request = run.request.as_ref().map(|request| request.encode().trim_end().to_owned());
         let stderr = ready.credentials.last_stderr(&args.name).unwrap_or_default();
         let (answer, fault, hints) = match &run.outcome {
             Step::Ran(answer) | Step::Remembered(answer) => (Some(answer), None, Vec::new()),
@@ -54,13 +49,14 @@ pub(crate) fn run(args: Args, global: &Global) -> Outcome {
             Step::Failed(error) => (None, Some(error.to_string()), error.hints()),
         };
         let auths: Vec<_> = answer.iter().flat_map(|answer| answer.auths()).collect();
-        let remarks: Vec<_> = answer.iter().flat_map(|answer| answer.remarks()).map(ToString::to_string).collect();
+        let remarks = answer.iter().flat_map(|answer| answer.remarks()).map(ToString::to_string);
+        let wider = answer.iter().flat_map(|answer| lint_answer(config, answer));
+        let remarks: Vec<_> = remarks.chain(wider.map(|finding| finding.suspicion.to_string())).collect();
         let mut printer = Printer::default();
         match args.output.format {
             Format::Text => {
-                printer.foreign(&format!("request   {}", request.encode().trim_end()));
-                if config.service_account.is_some() {
-                    printer.line("          (the service account's token and annotations, if any, are not shown)");
+                if let Some(request) = &request {
+                    printer.foreign(&format!("request   {request}"));
                 }
                 if let Some(answer) = answer {
                     let (scope, took) = (answer.scope().as_str(), format_duration(answer.took()));
@@ -77,7 +73,7 @@ pub(crate) fn run(args: Args, global: &Global) -> Outcome {
             format => printer.object(
                 &json!({
                     "provider": args.name,
-                    "request": request.encode().trim_end(),
+                    "request": request,
                     "answer": answer.map(|answer| json!({
                         "cacheKeyType": answer.scope().as_str(),
                         "cacheDuration": format_duration(answer.lifetime()),
