@@ -80,6 +80,14 @@ impl Settings {
     pub(super) fn sso_oidc(&self, region: &str) -> Endpoint {
         chosen(self.overrides.sso_oidc.as_ref(), endpoint::sso_oidc(region, self.wishes))
     }
+
+    pub(super) fn ecr(&self, region: &str, domain: &str) -> Endpoint {
+        chosen(self.overrides.ecr.as_ref(), endpoint::ecr(region, domain, self.wishes))
+    }
+
+    pub(super) fn ecr_public(&self) -> Endpoint {
+        chosen(self.overrides.ecr_public.as_ref(), endpoint::ecr_public())
+    }
 }
 
 fn chosen(chosen: Option<&String>, usual: Endpoint) -> Endpoint {
@@ -95,6 +103,8 @@ struct Overrides {
     sts: Option<String>,
     sso: Option<String>,
     sso_oidc: Option<String>,
+    ecr: Option<String>,
+    ecr_public: Option<String>,
 }
 
 impl Overrides {
@@ -106,7 +116,7 @@ impl Overrides {
                 .or_else(|| services.as_ref()?.value(&format!("{service}.endpoint_url")).map(str::to_owned))
                 .or_else(|| setting(profile, "endpoint_url"))
         };
-        Self { sts: of("sts"), sso: of("sso"), sso_oidc: of("sso_oidc") }
+        Self { sts: of("sts"), sso: of("sso"), sso_oidc: of("sso_oidc"), ecr: of("ecr"), ecr_public: of("ecr_public") }
     }
 }
 
