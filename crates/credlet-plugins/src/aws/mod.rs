@@ -25,7 +25,6 @@
 mod credentials;
 mod endpoint;
 mod error;
-mod ini;
 mod lent;
 mod metadata;
 mod process;
@@ -54,7 +53,6 @@ pub use self::error::AwsError;
 use self::lent::Lent;
 pub use self::settings::Options;
 use self::settings::Settings;
-pub(crate) use self::settings::var;
 pub use self::sigv4::{Scope, Signed};
 pub use self::source::Role;
 use self::source::Source;
