@@ -7,6 +7,7 @@ use credlet_core::Env;
 use super::AwsError;
 use super::endpoint::{self, Endpoint, Wishes};
 use super::profiles::{Profile, Profiles};
+use crate::harness::var;
 
 /// What a person can say on the command line.
 #[derive(Clone, Debug, Default)]
@@ -118,11 +119,6 @@ impl Overrides {
         };
         Self { sts: of("sts"), sso: of("sso"), sso_oidc: of("sso_oidc"), ecr: of("ecr"), ecr_public: of("ecr_public") }
     }
-}
-
-/// A variable that is neither unset nor empty.
-pub(crate) fn var(env: &dyn Env, name: &str) -> Option<String> {
-    env.var(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
 }
 
 fn setting(profile: Option<&Profile<'_>>, key: &str) -> Option<String> {

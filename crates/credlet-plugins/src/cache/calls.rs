@@ -9,7 +9,6 @@ use std::os::unix::fs::FileExt as _;
 
 use jiff::Timestamp;
 
-use super::Key;
 use crate::store::{Store, StoreError};
 
 /// The call that means a refusal.
@@ -27,14 +26,14 @@ const PLACE: usize = 40;
 
 /// A process, told from a later one of the same number by when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     pid: u32,
     started: u64,
 }
 
 impl Caller {
     /// The process that started us.
-    pub(super) fn parent() -> Self {
+    pub(crate) fn parent() -> Self {
         let pid = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         Self { pid, started: started(pid).unwrap_or_default() }
     }
@@ -63,7 +62,7 @@ fn started(pid: u32) -> Option<u64> {
 
 /// What to do with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Serve it.
     Serve,
     /// The credential was refused: ask the plugin.
@@ -74,9 +73,9 @@ pub(super) enum Verdict {
 ///
 /// # Errors
 /// When it cannot be counted. Then a refusal would go unseen, and the entry must not be served.
-pub(super) fn count(
+pub(crate) fn count(
     store: &Store,
-    key: &Key,
+    key: &str,
     caller: Caller,
     created: Timestamp,
     now: Timestamp,
@@ -87,7 +86,7 @@ pub(super) fn count(
 
 fn count_at(
     store: &Store,
-    key: &Key,
+    key: &str,
     caller: Caller,
     created: Timestamp,
     now: Timestamp,
@@ -121,7 +120,7 @@ fn count_at(
 }
 
 /// Whether it is time to try to renew an entry behind the caller's back: not more often than the plugin may be run.
-pub(super) fn may_run_ahead(store: &Store, key: &Key, now: Timestamp) -> Result<bool, StoreError> {
+pub(super) fn may_run_ahead(store: &Store, key: &str, now: Timestamp) -> Result<bool, StoreError> {
     let at = PLACES * PLACE as u64;
     let file = store.scratch(&name(key))?;
     let mut last = [0; 8];
@@ -134,7 +133,7 @@ pub(super) fn may_run_ahead(store: &Store, key: &Key, now: Timestamp) -> Result<
     Ok(may)
 }
 
-pub(super) fn name(key: &Key) -> String {
+pub(super) fn name(key: &str) -> String {
     format!("{key}.calls")
 }
 
@@ -181,10 +180,10 @@ mod tests {
     #[test]
     fn the_third_call_for_one_credential_means_that_it_was_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, key) = (Store::open(dir.path()).unwrap(), Key::of(&[]));
+        let (store, key) = (Store::open(dir.path()).unwrap(), "k");
         let call = |caller, created, now: i64| {
             let tick = now.unsigned_abs();
-            count_at(&store, &key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
+            count_at(&store, key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
         };
         let later = Caller { started: 71, ..KUBECTL };
         assert_eq!([1, 2, 3].map(|now| call(KUBECTL, 0, now)), [Verdict::Serve, Verdict::Serve, Verdict::Refused]);
@@ -199,8 +198,8 @@ mod tests {
     #[test]
     fn calls_that_run_side_by_side_mean_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, key) = (Store::open(dir.path()).unwrap(), Key::of(&[]));
-        let call = |tick, began| count_at(&store, &key, KUBECTL, at(0), at(1), tick, || Some(began)).unwrap();
+        let (store, key) = (Store::open(dir.path()).unwrap(), "k");
+        let call = |tick, began| count_at(&store, key, KUBECTL, at(0), at(1), tick, || Some(began)).unwrap();
         assert_eq!([10, 11, 12, 13, 14].map(|tick| call(tick, 9)), [Verdict::Serve; 5]);
         assert_eq!(call(15, 14), Verdict::Refused);
     }

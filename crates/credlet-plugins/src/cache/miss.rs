@@ -166,7 +166,7 @@ impl Call {
             match store.write(self.key.as_str(), &entry.encode(&self.key)) {
                 Ok(()) if self.mode != Mode::Ahead => {
                     // This answer is the first call for it. If that cannot be counted, no later one is served.
-                    let _ = calls::count(store, &self.key, self.caller, life.created, now);
+                    let _ = calls::count(store, self.key.as_str(), self.caller, life.created, now);
                 }
                 Ok(()) => {}
                 Err(reason) => tell(Note::NoCache { path: store.path().display().to_string(), reason }),
