@@ -8,8 +8,9 @@ use std::process::ExitCode;
 /// The name that docker looks for when a configuration says `"credsStore": "credlet"`.
 const DOCKER_CREDENTIAL_HELPER: &str = "docker-credential-credlet";
 
-/// Plugins can be called by a name of their own, a link to this program: `credlet-eks …` is `credlet plugin eks …`, and
-/// `docker-credential-credlet …` is `credlet image docker-credential …`. Gives the words that a person would type.
+/// Plugins can be called by a name of their own, a link to this program: `credlet-eks …` is `credlet plugin eks …`, so is
+/// the name of a published provider that it stands in for, and `docker-credential-credlet …` is
+/// `credlet image docker-credential …`. Gives the words that a person would type.
 pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().and_then(|first| Path::new(first).file_name()).and_then(OsStr::to_str).unwrap_or_default();
     let verbs: Vec<OsString> = match name.strip_prefix("credlet-") {
@@ -21,7 +22,9 @@ pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
         // Only names of plugins are: a download may well be called `credlet-linux-amd64`.
         Some(plugin) if crate::commands::plugin::exists(plugin) => vec!["plugin".into(), plugin.into()],
         _ if name == DOCKER_CREDENTIAL_HELPER => vec!["image".into(), "docker-credential".into()],
-        _ => Vec::new(),
+        _ => crate::commands::plugin::in_place_of(name)
+            .map(|plugin| vec!["plugin".into(), plugin.into()])
+            .unwrap_or_default(),
     };
     let at = words.len().min(1);
     words.splice(at..at, verbs);
@@ -72,6 +75,16 @@ mod tests {
             spelled(&["docker-credential-credlet", "get"]),
             ["docker-credential-credlet", "image", "docker-credential", "get"]
         );
+    }
+
+    #[test]
+    fn a_link_named_after_a_published_provider_does_its_work() {
+        for (published, plugin) in
+            [("ecr-credential-provider", "ecr"), ("auth-provider-gcp", "gar"), ("acr-credential-provider", "acr")]
+        {
+            let path = format!("/opt/bin/{published}");
+            assert_eq!(spelled(&[&path, "get-credentials"]), [&path, "plugin", plugin, "get-credentials"]);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use credlet_core::{Finished, Inherit, Limits, Program, Stdin, World, harmless, l
 use zeroize::Zeroizing;
 
 use super::provider;
+use crate::harness::wait;
 
 /// Credentials for images from docker credential helpers.
 #[derive(Debug, Parser)]
@@ -61,7 +62,7 @@ fn answer(
         return Ok(provider::nothing(CacheKeyType::Registry));
     };
     for server in servers(registry) {
-        if let Some(found) = provider::wait(ask(name, server, args.timeout, world))? {
+        if let Some(found) = wait(ask(name, server, args.timeout, world))?? {
             if found.username == "<token>" {
                 return Err(Failure::new(format!("docker-credential-{name} gives identity tokens for {server}"))
                     .hint("a kubelet can pass on only user names and passwords: log in with a password"));

@@ -9,20 +9,17 @@ use clap::Parser;
 use credlet_api::image::{CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, parse_duration};
 use credlet_api::plugin::{self, Failure};
 
+use crate::harness;
+
 /// Reads the arguments, which begin with the program's name, and then the request, and prints the answer.
 pub(super) fn run<A: Parser>(
     args: Vec<OsString>,
-    io: plugin::World<'_>,
+    mut io: plugin::World<'_>,
     answer: impl FnOnce(&A, &CredentialProviderRequest) -> Result<CredentialProviderResponse, Failure>,
 ) -> ExitCode {
-    match A::try_parse_from(args) {
+    match harness::arguments(args, &mut io) {
         Ok(args) => plugin::run(io, |request: CredentialProviderRequest| answer(&args, &request)),
-        Err(error) => {
-            let (to, code) = if error.use_stderr() { (io.stderr, 2) } else { (io.stdout, 0) };
-            // Nobody is there to be told if this fails.
-            let _ = write!(to, "{}", error.render());
-            ExitCode::from(code)
-        }
+        Err(code) => code,
     }
 }
 
@@ -40,18 +37,70 @@ pub(super) fn nothing(cache_key_type: CacheKeyType) -> CredentialProviderRespons
     CredentialProviderResponse { cache_key_type, cache_duration: Some(Duration::ZERO), auth: BTreeMap::new() }
 }
 
-/// Waits for what may fail.
-pub(super) fn wait<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new("this system has no means to wait").because(&error))?;
-    let outcome = runtime.block_on(future);
-    // Not waiting for a name that is still being looked up.
-    runtime.shutdown_background();
-    outcome
-}
-
 /// A duration of an argument.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text).map_err(|error| format!("it {error}"))?;
     Duration::try_from(duration).map_err(|_| "it is negative".to_owned())
+}
+
+/// Without the flags of the published providers that say what they log and where. Nothing is logged here.
+pub(super) fn without_log_flags(args: Vec<OsString>) -> Vec<OsString> {
+    const ALONE: [&str; 8] = [
+        "add-dir-header",
+        "alsologtostderr",
+        "log-json-split-stream",
+        "log-text-split-stream",
+        "logtostderr",
+        "one-output",
+        "skip-headers",
+        "skip-log-headers",
+    ];
+    const WITH_VALUE: [&str; 11] = [
+        "log-backtrace-at",
+        "log-dir",
+        "log-file",
+        "log-file-max-size",
+        "log-flush-frequency",
+        "log-json-info-buffer-size",
+        "log-text-info-buffer-size",
+        "logging-format",
+        "stderrthreshold",
+        "v",
+        "vmodule",
+    ];
+    let mut kept = Vec::with_capacity(args.len());
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let text = arg.to_str().unwrap_or_default();
+        let flag = text.strip_prefix("--").or_else(|| text.strip_prefix('-').filter(|flag| flag.starts_with('v')));
+        let is_short = text.strip_prefix("-v").is_some_and(|level| level.parse::<u8>().is_ok());
+        let (name, value) = match flag.map(|flag| flag.split_once('=').map_or((flag, None), |(n, v)| (n, Some(v)))) {
+            Some((name, value)) => (name.replace('_', "-"), value),
+            None => (String::new(), None),
+        };
+        match value {
+            _ if is_short || ALONE.contains(&&*name) => {}
+            Some(_) if WITH_VALUE.contains(&&*name) => {}
+            None if WITH_VALUE.contains(&&*name) => drop(args.next()),
+            _ => kept.push(arg),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_about_logs_are_left_out_and_no_others() {
+        let kept = |line: &str| {
+            let args = without_log_flags(line.split_whitespace().map(OsString::from).collect());
+            args.into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(kept("p get-credentials --v=3 x"), "p get-credentials x");
+        assert_eq!(kept("p --v 3 -v 4 -v=5 -v6 --logtostderr --log_dir=/x --alsologtostderr=true x"), "p x");
+        assert_eq!(kept("p --vault 3 -a gcr -vv --log x v -- --x"), "p --vault 3 -a gcr -vv --log x v -- --x");
+        assert_eq!(kept("p --v"), "p");
+    }
 }

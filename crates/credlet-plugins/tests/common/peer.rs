@@ -26,6 +26,7 @@ impl Seen {
     }
 }
 
+#[derive(Clone)]
 pub(crate) enum Reply {
     Answer(u16, String),
     With(u16, &'static str, String, String),

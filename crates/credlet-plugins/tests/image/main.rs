@@ -2,8 +2,11 @@
 //! the clouds' places.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod acr;
+mod acr_faults;
 mod ecr;
 mod ecr_faults;
+mod gar;
 #[path = "../common/peer.rs"]
 mod peer;
 mod support;

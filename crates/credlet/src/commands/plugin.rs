@@ -9,7 +9,7 @@ use credlet_api::exec::EXEC_INFO_ENV;
 use credlet_api::plugin;
 use credlet_core::{Env as _, SystemEnv, World};
 use credlet_plugins::aws::Person;
-use credlet_plugins::image::docker_helper;
+use credlet_plugins::image::{acr, docker_helper, ecr, gar};
 use credlet_plugins::{eks, oidc};
 
 /// Be one of the credential plugins that come with credlet
@@ -34,6 +34,12 @@ enum Name {
     Oidc,
     /// An image credential provider that asks docker credential helpers
     DockerHelper,
+    /// Images in Amazon's registries, in place of ecr-credential-provider
+    Ecr,
+    /// Images in Google's registries, in place of auth-provider-gcp
+    Gar,
+    /// Images in Azure's registries, in place of acr-credential-provider
+    Acr,
 }
 
 const EXAMPLES: &str = "\
@@ -49,6 +55,16 @@ In a kubeconfig made by `aws eks update-kubeconfig` one word changes, with a lin
 /// Whether there is a plugin of this name.
 pub(crate) fn exists(name: &str) -> bool {
     Name::from_str(name, false).is_ok()
+}
+
+/// The plugin that stands in for a published one of this name, so that a kubelet's configuration need not change.
+pub(crate) fn in_place_of(published: &str) -> Option<&'static str> {
+    match published {
+        "ecr-credential-provider" => Some("ecr"),
+        "auth-provider-gcp" => Some("gar"),
+        "acr-credential-provider" => Some("acr"),
+        _ => None,
+    }
 }
 
 /// Runs the plugin that the words name: `credlet plugin NAME …`. `None`: there is none of that name.
@@ -84,6 +100,18 @@ impl Name {
             Self::DockerHelper => {
                 let args = [OsString::from("credlet-docker-helper")].into_iter().chain(args.iter().cloned()).collect();
                 docker_helper::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
+            }
+            Self::Ecr => {
+                let args = [OsString::from("credlet-ecr")].into_iter().chain(args.iter().cloned()).collect();
+                ecr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
+            }
+            Self::Gar => {
+                let args = [OsString::from("credlet-gar")].into_iter().chain(args.iter().cloned()).collect();
+                gar::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
+            }
+            Self::Acr => {
+                let args = [OsString::from("credlet-acr")].into_iter().chain(args.iter().cloned()).collect();
+                acr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
             }
         }
     }

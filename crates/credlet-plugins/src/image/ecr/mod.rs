@@ -25,7 +25,8 @@ use self::host::Registry;
 use super::life::remembered;
 use super::mirror::{self, Mirrors};
 use super::provider;
-use crate::aws::{AwsError, Chain, Credentials, Options, Role, var};
+use crate::aws::{AwsError, Chain, Credentials, Options, Role};
+use crate::harness::{var, wait};
 use crate::web::Answer;
 
 /// Where the published provider looks for a role if no annotation names one.
@@ -64,7 +65,7 @@ fn answer(
     let Some(registry) = Registry::of(mirror::behind(&args.registry_mirror, name).unwrap_or(name)) else {
         return Ok(provider::nothing(CacheKeyType::Registry));
     };
-    let token = provider::wait(async { token(args, world, request, registry).await.map_err(failure) })?;
+    let token = wait(token(args, world, request, registry))?.map_err(failure)?;
     let auth = token.auth().ok_or_else(|| Failure::new("the token of ECR is not a user's name and a password"))?;
     Ok(CredentialProviderResponse {
         cache_key_type: CacheKeyType::Registry,
