@@ -82,9 +82,6 @@ pub(super) fn ecr(region: &str, domain: &str, wishes: Wishes) -> Endpoint {
     let partition = Partition::ALL.iter().find(|partition| partition.domain == domain).unwrap_or(Partition::usual());
     let host = match (wishes.fips, wishes.dual_stack) {
         (false, false) => format!("api.ecr.{region}.{}", partition.domain),
-        (true, false) if partition.domain == Partition::usual().domain => {
-            format!("ecr-fips.{region}.{}", partition.domain)
-        }
         (true, false) => format!("api.ecr-fips.{region}.{}", partition.domain),
         (false, true) => format!("ecr.{region}.{}", partition.dual_stack),
         (true, true) => format!("ecr-fips.{region}.{}", partition.dual_stack),
@@ -92,11 +89,9 @@ pub(super) fn ecr(region: &str, domain: &str, wishes: Wishes) -> Endpoint {
     Endpoint { url: format!("https://{host}"), region: region.to_owned(), chosen: false }
 }
 
-/// The API of the public registry.
-pub(super) fn ecr_public() -> Endpoint {
-    let region = "us-east-1";
-    let url = format!("https://api.ecr-public.{region}.{}", Partition::usual().domain);
-    Endpoint { url, region: region.to_owned(), chosen: false }
+/// The API of the public registry, which is in one region only.
+pub(super) fn ecr_public(wishes: Wishes) -> Endpoint {
+    service("api.ecr-public", "api.ecr-public-fips", "us-east-1", wishes)
 }
 
 fn service(name: &str, fips_name: &str, region: &str, wishes: Wishes) -> Endpoint {
@@ -201,7 +196,7 @@ mod tests {
                 "eu-west-3",
                 "amazonaws.com",
                 "api.ecr.eu-west-3.amazonaws.com",
-                "ecr-fips.eu-west-3.amazonaws.com",
+                "api.ecr-fips.eu-west-3.amazonaws.com",
                 "ecr.eu-west-3.api.aws",
                 "ecr-fips.eu-west-3.api.aws",
             ),
@@ -209,7 +204,7 @@ mod tests {
                 "us-gov-west-1",
                 "amazonaws.com",
                 "api.ecr.us-gov-west-1.amazonaws.com",
-                "ecr-fips.us-gov-west-1.amazonaws.com",
+                "api.ecr-fips.us-gov-west-1.amazonaws.com",
                 "ecr.us-gov-west-1.api.aws",
                 "ecr-fips.us-gov-west-1.api.aws",
             ),
@@ -236,7 +231,7 @@ mod tests {
             assert_eq!(url(region, domain, false, true), format!("https://{dual_stack}"));
             assert_eq!(url(region, domain, true, true), format!("https://{both}"));
         }
-        assert_eq!(ecr_public().url, "https://api.ecr-public.us-east-1.amazonaws.com");
+        assert_eq!(ecr_public(Wishes::default()).url, "https://api.ecr-public.us-east-1.amazonaws.com");
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Settings {
     }
 
     pub(super) fn ecr_public(&self) -> Endpoint {
-        chosen(self.overrides.ecr_public.as_ref(), endpoint::ecr_public())
+        chosen(self.overrides.ecr_public.as_ref(), endpoint::ecr_public(self.wishes))
     }
 }
 
