@@ -8,9 +8,17 @@ use std::process::ExitCode;
 /// The name that docker looks for when a configuration says `"credsStore": "credlet"`.
 const DOCKER_CREDENTIAL_HELPER: &str = "docker-credential-credlet";
 
-/// Plugins can be called by a name of their own, a link to this program: `credlet-eks …` is `credlet plugin eks …`, so is
-/// the name of a published provider that it stands in for, and `docker-credential-credlet …` is
-/// `credlet image docker-credential …`. Gives the words that a person would type.
+/// Programs whose place a link to this one can take, so that neither a kubeconfig nor a kubelet's configuration changes.
+const IN_PLACE_OF: [(&str, &str); 5] = [
+    ("gke-gcloud-auth-plugin", "gke"),
+    ("kubelogin", "aks"),
+    ("ecr-credential-provider", "ecr"),
+    ("auth-provider-gcp", "gar"),
+    ("acr-credential-provider", "acr"),
+];
+
+/// Plugins can be called by a name of their own, a link to this program: `credlet-eks …` is `credlet plugin eks …`, and
+/// `docker-credential-credlet …` is `credlet image docker-credential …`. Gives the words that a person would type.
 pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().and_then(|first| Path::new(first).file_name()).and_then(OsStr::to_str).unwrap_or_default();
     let verbs: Vec<OsString> = match name.strip_prefix("credlet-") {
@@ -22,13 +30,23 @@ pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
         // Only names of plugins are: a download may well be called `credlet-linux-amd64`.
         Some(plugin) if crate::commands::plugin::exists(plugin) => vec!["plugin".into(), plugin.into()],
         _ if name == DOCKER_CREDENTIAL_HELPER => vec!["image".into(), "docker-credential".into()],
-        _ => crate::commands::plugin::in_place_of(name)
-            .map(|plugin| vec!["plugin".into(), plugin.into()])
-            .unwrap_or_default(),
+        _ => match IN_PLACE_OF.iter().find(|(known, _)| *known == name) {
+            // There are two programs of this name.
+            Some(("kubelogin", _)) if words.iter().any(|word| is_for_oidc(word)) => {
+                vec!["plugin".into(), "oidc".into()]
+            }
+            Some((_, plugin)) => vec!["plugin".into(), plugin.into()],
+            None => Vec::new(),
+        },
     };
     let at = words.len().min(1);
     words.splice(at..at, verbs);
     words
+}
+
+/// The flags of int128's kubelogin, which Azure's does not have.
+fn is_for_oidc(word: &OsStr) -> bool {
+    word.as_encoded_bytes().starts_with(b"--oidc-")
 }
 
 /// The words of this process.
@@ -78,7 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn a_link_named_after_a_published_provider_does_its_work() {
+    fn a_link_can_take_another_programs_place() {
+        assert_eq!(spelled(&["gke-gcloud-auth-plugin"]), ["gke-gcloud-auth-plugin", "plugin", "gke"]);
+        let azures = ["/bin/kubelogin", "get-token", "--server-id", "x"];
+        assert_eq!(spelled(&azures)[1..4], ["plugin", "aks", "get-token"]);
+        assert_eq!(spelled(&["kubelogin", "get-token", "--oidc-issuer-url=x"])[1..3], ["plugin", "oidc"]);
         for (published, plugin) in
             [("ecr-credential-provider", "ecr"), ("auth-provider-gcp", "gar"), ("acr-credential-provider", "acr")]
         {

@@ -25,8 +25,11 @@ enum Value<'a> {
 /// The columns of the row whose first column is `key`, as texts. `None`: there is no such file, table or row, or it
 /// cannot be read just now.
 pub(super) fn row(path: &Path, table: &str, key: &str) -> Option<Vec<Option<Zeroizing<String>>>> {
-    let bytes = still(path)?;
-    let file = File::new(&bytes)?;
+    find(&still(path)?, table, key)
+}
+
+fn find(bytes: &[u8], table: &str, key: &str) -> Option<Vec<Option<Zeroizing<String>>>> {
+    let file = File::new(bytes)?;
     let root = file.root(table)?;
     let mut found = None;
     file.each(root, &mut |columns| {
@@ -210,4 +213,36 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
         }
     }
     Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &[u8] = include_bytes!("../../tests/clouds/gcloud/access_tokens.db");
+
+    fn token(bytes: &[u8], account: &str) -> Option<String> {
+        find(bytes, "access_tokens", account)?.get(1)?.as_ref().map(|token| token.to_string())
+    }
+
+    #[test]
+    fn rows_are_found_on_inner_and_overflow_pages() {
+        assert_eq!(token(FILE, "ada@example.test"), Some(format!("ya29.adas-stored-token-{}", "a".repeat(1500))));
+        assert_eq!(token(FILE, "user00@example.test"), Some(format!("ya29.other-00-{}", "x".repeat(40))));
+        assert_eq!(token(FILE, "rapt@example.test"), None);
+        assert_eq!(token(FILE, "nobody@example.test"), None);
+        assert_eq!(find(FILE, "tokens", "ada@example.test"), None);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_or_changed_comes_to_an_end() {
+        for length in (0..FILE.len()).step_by(37) {
+            assert_eq!(token(&FILE[..length], "nobody"), None);
+        }
+        for at in 0..FILE.len() {
+            let mut bytes = FILE.to_vec();
+            bytes[at] ^= if at % 2 == 0 { 0xff } else { 0x01 };
+            assert_eq!(token(&bytes, "nobody"), None);
+        }
+    }
 }

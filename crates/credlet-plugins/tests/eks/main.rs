@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
-#[path = "../common/peer.rs"]
+#[path = "../support/peer.rs"]
 mod peer;
 mod places;
 mod profiles;

@@ -7,6 +7,6 @@ mod acr_faults;
 mod ecr;
 mod ecr_faults;
 mod gar;
-#[path = "../common/peer.rs"]
+#[path = "../support/peer.rs"]
 mod peer;
 mod support;

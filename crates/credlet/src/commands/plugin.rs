@@ -10,7 +10,7 @@ use credlet_api::plugin;
 use credlet_core::{Env as _, SystemEnv, World};
 use credlet_plugins::aws::Person;
 use credlet_plugins::image::{acr, docker_helper, ecr, gar};
-use credlet_plugins::{eks, oidc};
+use credlet_plugins::{aks, ci_token, eks, gke, oidc, oke};
 
 /// Be one of the credential plugins that come with credlet
 ///
@@ -30,8 +30,16 @@ pub(crate) struct Args {
 enum Name {
     /// Amazon EKS, in place of `aws eks get-token` and of aws-iam-authenticator
     Eks,
+    /// Google Kubernetes Engine, in place of gke-gcloud-auth-plugin
+    Gke,
+    /// Azure Kubernetes Service and Entra ID, in place of Azure's kubelogin
+    Aks,
+    /// Oracle Kubernetes Engine, in place of `oci ce cluster generate-token`
+    Oke,
     /// An OpenID Connect issuer, in place of kubelogin (`kubectl oidc-login`)
     Oidc,
+    /// The token of a CI job: a file, a variable or GitHub's endpoint
+    CiToken,
     /// An image credential provider that asks docker credential helpers
     DockerHelper,
     /// Images in Amazon's registries, in place of ecr-credential-provider
@@ -46,6 +54,8 @@ const EXAMPLES: &str = "\
 Examples:
   credlet plugin eks --region eu-west-3 --cluster-name blue
   credlet plugin eks --help
+  credlet plugin gke --use_application_default_credentials
+  credlet plugin aks get-token --login msi --server-id 6dae42f8-4368-4678-94ff-3960e28e3630
   credlet plugin oidc get-token --oidc-issuer-url https://id.example --oidc-client-id kubernetes
   credlet plugin oidc status
 
@@ -55,16 +65,6 @@ In a kubeconfig made by `aws eks update-kubeconfig` one word changes, with a lin
 /// Whether there is a plugin of this name.
 pub(crate) fn exists(name: &str) -> bool {
     Name::from_str(name, false).is_ok()
-}
-
-/// The plugin that stands in for a published one of this name, so that a kubelet's configuration need not change.
-pub(crate) fn in_place_of(published: &str) -> Option<&'static str> {
-    match published {
-        "ecr-credential-provider" => Some("ecr"),
-        "auth-provider-gcp" => Some("gar"),
-        "acr-credential-provider" => Some("acr"),
-        _ => None,
-    }
 }
 
 /// Runs the plugin that the words name: `credlet plugin NAME …`. `None`: there is none of that name.
@@ -88,31 +88,19 @@ impl Name {
             stdout: &mut io::stdout(),
             stderr: &mut io::stderr(),
         };
+        let name = self.to_possible_value().map(|value| format!("credlet-{}", value.get_name())).unwrap_or_default();
+        let args = [OsString::from(name)].into_iter().chain(args.iter().cloned()).collect();
         match self {
-            Self::Eks => {
-                let args = [OsString::from("credlet-eks")].into_iter().chain(args.iter().cloned()).collect();
-                eks::run(args, &world, Arc::new(AtTerminal), io)
-            }
-            Self::Oidc => {
-                let args = [OsString::from("credlet-oidc")].into_iter().chain(args.iter().cloned()).collect();
-                oidc::run(args, &world, &(Arc::new(OnStderr) as _), io)
-            }
-            Self::DockerHelper => {
-                let args = [OsString::from("credlet-docker-helper")].into_iter().chain(args.iter().cloned()).collect();
-                docker_helper::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
-            }
-            Self::Ecr => {
-                let args = [OsString::from("credlet-ecr")].into_iter().chain(args.iter().cloned()).collect();
-                ecr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
-            }
-            Self::Gar => {
-                let args = [OsString::from("credlet-gar")].into_iter().chain(args.iter().cloned()).collect();
-                gar::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
-            }
-            Self::Acr => {
-                let args = [OsString::from("credlet-acr")].into_iter().chain(args.iter().cloned()).collect();
-                acr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
-            }
+            Self::Eks => eks::run(args, &world, Arc::new(AtTerminal), io),
+            Self::Gke => gke::run(args, &world, io),
+            Self::Aks => aks::run(args, &world, &(Arc::new(OnStderr) as _), io),
+            Self::Oke => oke::run(args, &world, io),
+            Self::Oidc => oidc::run(args, &world, &(Arc::new(OnStderr) as _), io),
+            Self::CiToken => ci_token::run(args, &world, io),
+            Self::DockerHelper => docker_helper::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
+            Self::Ecr => ecr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
+            Self::Gar => gar::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
+            Self::Acr => acr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A peer on loopback that plays a cloud.
+//! A server on loopback that plays a cloud.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -19,9 +19,10 @@ impl Seen {
         found.map(|(_, value)| value.as_str()).unwrap_or_default()
     }
 
-    /// A field of the form, as it was sent.
+    /// A field of the form or of the query, as it was sent.
     pub(crate) fn field(&self, name: &str) -> &str {
-        let pairs = self.body.split('&').filter_map(|pair| pair.split_once('='));
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        let pairs = self.body.split('&').chain(query.split('&')).filter_map(|pair| pair.split_once('='));
         pairs.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value).unwrap_or_default()
     }
 }
