@@ -19,6 +19,8 @@ const TENANT_ID: &str = "kubernetes.azure.com/acr-tenant-id";
 pub(crate) struct Node {
     pub(crate) stage: Stage,
     pub(crate) azure: Peer,
+    /// What Entra ID gives, and the registry takes.
+    pub(crate) token: String,
     pub(crate) password: String,
     pub(crate) config: Value,
     /// What the registry says in place of its usual challenge.
@@ -46,7 +48,7 @@ impl Node {
         let mut stage = Stage::new(acr::run);
         let (token, password) = (stage.secret("access token"), ending(&stage, at));
         let challenge = Arc::new(Mutex::new(usual_challenge()));
-        let (granted, given, said) = (token, password.clone(), Arc::clone(&challenge));
+        let (granted, given, said) = (token.clone(), password.clone(), Arc::clone(&challenge));
         let azure = Peer::start(move |asked| match &*asked.path {
             path if path.starts_with("/metadata/identity/") || path.ends_with("/oauth2/v2.0/token") => {
                 Reply::Answer(200, json!({"access_token": granted, "expires_in": 3600}).to_string())
@@ -61,7 +63,7 @@ impl Node {
         stage.set("AZURE_POD_IDENTITY_AUTHORITY_HOST", &azure.url);
         stage.set("AZURE_AUTHORITY_HOST", &azure.url);
         let config = json!({"cloud": "AzurePublicCloud", "tenantId": "home", "useManagedIdentityExtension": true});
-        Self { stage, azure, password, config, challenge }
+        Self { stage, azure, token, password, config, challenge }
     }
 
     pub(crate) fn ask(&self, image: &str) -> crate::support::Run {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acr;
+mod acr_bindings;
 mod acr_faults;
 mod ecr;
 mod ecr_faults;

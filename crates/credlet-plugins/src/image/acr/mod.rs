@@ -4,6 +4,7 @@
 //! one that the pod's service account names, or else the node's own in `azure.json` → Entra ID gives it an access token →
 //! `exchange`: the registry takes that and gives its password. Only a service principal is a user by itself.
 
+mod bindings;
 mod cloud;
 mod exchange;
 mod host;
@@ -21,6 +22,7 @@ use credlet_api::image::{
 use credlet_api::plugin::{self, Failure};
 use credlet_core::World;
 
+use self::bindings::Bindings;
 use self::cloud::Cloud;
 use self::host::Registry;
 use super::life::remembered;
@@ -59,6 +61,8 @@ struct Args {
     /// Another address at which a registry gives out its passwords; may be given several times
     #[arg(long, value_name = "REGISTRY=URL", value_parser = Endpoint::parse)]
     endpoint: Vec<Endpoint>,
+    #[command(flatten)]
+    bindings: Bindings,
 }
 
 /// A person has written down where the registry is to be asked.
@@ -111,28 +115,53 @@ async fn credential(
 ) -> Result<Option<(AuthConfig, Duration)>, Error> {
     let cloud = Cloud::of(config, world).await?;
     let Some(registry) = Registry::of(name, cloud.suffix.as_deref()) else { return Ok(None) };
-    let (identity, tenant) = match &request.service_account_token {
-        // A mirror is the node's affair.
-        Some(token) if !is_mirror => {
-            let annotation = |key| request.service_account_annotations.get(key).filter(|value| !value.is_empty());
-            let missing = |key: &str| Error::Missing {
-                what: format!("the annotation {key} of the service account"),
-                hint: "it names the identity to pull with; the kubelet passes it on if `tokenAttributes` lists it",
-            };
-            let client_id = annotation(CLIENT_ID).ok_or_else(|| missing(CLIENT_ID))?.clone();
-            let tenant = annotation(TENANT_ID).ok_or_else(|| missing(TENANT_ID))?;
-            let proof = Proof::Token(token.clone());
-            (Identity::Client { tenant: tenant.clone(), client_id, proof }, tenant)
-        }
-        _ if config.use_managed_identity_extension => (Identity::Managed(managed(config)), &config.tenant_id),
-        _ => return service_principal(config).map(Some),
-    };
     let entra = Entra::new(world).at(&cloud.authority).forgetful();
-    let token = entra.token(&identity, SCOPE).await?;
+    // A mirror is the node's affair.
+    let account = if is_mirror { None } else { request.service_account_token.as_ref() };
+    let (token, tenant) = if let Some(account) = account {
+        let who = Account::of(request, &args.bindings)?;
+        let token = if args.bindings.ib_sni_name.is_some() {
+            args.bindings.token(who.client_id, account, world).await?
+        } else {
+            let (tenant, client_id) = (who.tenant.to_owned(), who.client_id.to_owned());
+            entra.token(&Identity::Client { tenant, client_id, proof: Proof::Token(account.clone()) }, SCOPE).await?
+        };
+        (token, who.tenant)
+    } else if args.bindings.ib_sni_name.is_some() && !is_mirror {
+        // The node's identity in its place would be more than the account was given.
+        return Err(Error::Missing {
+            what: "a token of the service account in the request".to_owned(),
+            hint: "give the provider `tokenAttributes` in the kubelet's configuration",
+        });
+    } else if config.use_managed_identity_extension {
+        (entra.token(&Identity::Managed(managed(config)), SCOPE).await?, &*config.tenant_id)
+    } else {
+        return service_principal(config).map(Some);
+    };
     let endpoint = args.endpoint.iter().find(|endpoint| endpoint.registry == registry.host);
     let password = exchange::password(&registry, endpoint, tenant, &token, world).await?;
     let life = remembered(password.expires, world.clock.now());
     Ok(Some((AuthConfig { username: USER.to_owned(), password: password.token }, life)))
+}
+
+/// The identity that the pod's service account names.
+struct Account<'a> {
+    client_id: &'a str,
+    tenant: &'a str,
+}
+
+impl<'a> Account<'a> {
+    fn of(request: &'a CredentialProviderRequest, bindings: &'a Bindings) -> Result<Self, Error> {
+        let named = |key: &str, usual: &'a Option<String>| {
+            let annotation = request.service_account_annotations.get(key).filter(|value| !value.is_empty());
+            annotation.or(usual.as_ref()).map(String::as_str).ok_or_else(|| Error::Missing {
+                what: format!("the annotation {key} of the service account"),
+                hint: "it names the identity to pull with; the kubelet passes it on if `tokenAttributes` lists it",
+            })
+        };
+        let client_id = named(CLIENT_ID, &bindings.ib_default_client_id)?;
+        Ok(Self { client_id, tenant: named(TENANT_ID, &bindings.ib_default_tenant_id)? })
+    }
 }
 
 fn managed(config: &AzureConfig) -> Managed {
