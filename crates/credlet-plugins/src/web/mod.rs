@@ -122,10 +122,9 @@ impl Web {
             // check: reading the system's authorities would take longer than the question.
             settings.roots = Roots::Unchecked;
         } else {
+            settings.proxy = Proxy::choose(None, server, &*self.env)?;
+            // Goes before a proxy.
             settings.route = self.route.clone();
-            if settings.route.is_none() {
-                settings.proxy = Proxy::choose(None, server, &*self.env)?;
-            }
             settings.roots = self.roots.clone();
         }
         Client::new(settings)

@@ -68,7 +68,11 @@ fn an_exchange_that_fails_is_told() {
 #[test]
 fn an_identity_that_is_refused_or_over_is_told() {
     for (status, body, reason) in [
-        (400, r#"{"error":"invalid_request","error_description":"hunter2"}"#, "400 Bad Request (invalid_request)"),
+        (
+            400,
+            r#"{"error":"invalid_request","error_description":"hunter2"}"#,
+            "400 Bad Request (invalid_request)\nhint: see `userAssignedIdentityID`",
+        ),
         (200, r#"{"access_token":"t","expires_in":"0"}"#, "expired at"),
         (200, "<html>hunter2", "a web page instead of JSON"),
     ] {

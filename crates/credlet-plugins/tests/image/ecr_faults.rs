@@ -99,6 +99,19 @@ fn a_role_that_is_refused_is_a_failure_and_the_nodes_own_is_not_used_instead() {
 }
 
 #[test]
+fn a_nodes_role_is_not_kept_on_its_disk() {
+    let (_, api, _) = node(usual());
+    let mut stage = Stage::new(ecr::run);
+    let sts = sts(&mut stage);
+    stage.set("AWS_ENDPOINT_URL_ECR", &api.url);
+    stage.file(".aws/config", &format!("[default]\nrole_arn = {ARN}\nsource_profile = keys\n[profile keys]\naws_access_key_id = a\naws_secret_access_key = s\n"));
+    stage.ask("", PRIVATE).answer();
+    stage.ask("", PRIVATE).answer();
+    assert_eq!(sts.seen().len(), 2);
+    assert_eq!(std::fs::read_dir(stage.home.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn a_node_without_credentials_says_where_it_looked() {
     let mut stage = Stage::new(ecr::run);
     stage.set("AWS_EC2_METADATA_DISABLED", "true");

@@ -14,8 +14,8 @@ impl<'a> Registry<'a> {
     /// Which one has this name: `NAME.SUFFIX`, or `NAME.REGION.geo.SUFFIX` of one that is in many regions. `None`: it is
     /// not Azure's, and gets nothing. A name with a port, or in another case, is another name for a kubelet too.
     pub(super) fn of(host: &'a str, custom: Option<&'a str>) -> Option<Self> {
-        let suffix = SUFFIXES.into_iter().chain(custom).find(|suffix| ends_with_labels(host, suffix))?;
-        let labels = host.strip_suffix(suffix)?.strip_suffix('.')?;
+        let before = |suffix| Some((host.strip_suffix(suffix)?.strip_suffix('.')?, suffix));
+        let (labels, suffix) = SUFFIXES.into_iter().chain(custom).find_map(before)?;
         let labels: Vec<_> = labels.split('.').collect();
         let name = match *labels {
             [name] => name,
@@ -30,10 +30,6 @@ impl<'a> Registry<'a> {
         Registry::of(host, Some(self.suffix))
             .is_some_and(|other| (other.name, other.suffix) == (self.name, self.suffix))
     }
-}
-
-fn ends_with_labels(host: &str, suffix: &str) -> bool {
-    host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.'))
 }
 
 /// Letters and digits, and perhaps a hyphen and the hash that Azure adds so that nobody can take the name over.

@@ -134,7 +134,8 @@ async fn credential(
             hint: "give the provider `tokenAttributes` in the kubelet's configuration",
         });
     } else if config.use_managed_identity_extension {
-        (entra.token(&Identity::Managed(managed(config)), SCOPE).await?, &*config.tenant_id)
+        let token = entra.token(&Identity::Managed(managed(config)), SCOPE).await;
+        (token.map_err(on_a_node)?, &*config.tenant_id)
     } else {
         return service_principal(config).map(Some);
     };
@@ -170,6 +171,19 @@ fn managed(config: &AzureConfig) -> Managed {
     match id {
         Some(id) if is_resource(&id) => Managed::new(None, Some(id)),
         id => Managed::new(id, None),
+    }
+}
+
+/// With advice for who runs nodes.
+fn on_a_node(error: Error) -> Error {
+    const HINT: &str =
+        "see `userAssignedIdentityID` in the node's configuration, and the identities that the machine has";
+    match error {
+        Error::NoCredentials { cloud, tried, .. } => Error::NoCredentials { cloud, tried, hint: HINT },
+        Error::Refused { host, what, status, code, .. } => {
+            Error::Refused { host, what, status, code, hint: Some(HINT) }
+        }
+        error => error,
     }
 }
 

@@ -22,7 +22,7 @@ use super::mirror::{self, Mirrors};
 use super::provider;
 use crate::gcp::{AccessToken, CLOUD_PLATFORM, Exchange, Google};
 use crate::harness::{var, wait};
-use crate::oauth::failure;
+use crate::oauth::{Error, failure};
 
 /// Google's registries take this user's password for an access token.
 const USER: &str = "_token";
@@ -108,7 +108,7 @@ fn token(
 ) -> Result<AccessToken, Failure> {
     let wants_own = request.service_account_annotations.get(ANNOTATION).is_some_and(|value| value == "true");
     let (Some(provider), Some(project), true) = (&args.identity_provider, &args.project_id, wants_own) else {
-        return wait(google.metadata_token("default", &[]))?.map_err(failure);
+        return wait(google.metadata_token("default", &[]))?.map_err(on_a_node).map_err(failure);
     };
     // The node's identity in its place would be more than the account was given.
     let Some(subject_token) = &request.service_account_token else {
@@ -126,6 +126,17 @@ fn token(
         subject_token,
     };
     wait(google.exchange(&exchange, &[CLOUD_PLATFORM]))?.map_err(failure)
+}
+
+/// With advice for who runs nodes.
+fn on_a_node(error: Error) -> Error {
+    match error {
+        Error::NoCredentials { cloud, tried, .. } => {
+            let hint = "this is for nodes in Google Cloud: elsewhere name its metadata server in GCE_METADATA_HOST";
+            Error::NoCredentials { cloud, tried, hint }
+        }
+        error => error,
+    }
 }
 
 /// Whether it is one of the registries in [`KEYS`], by whole labels.
