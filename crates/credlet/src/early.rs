@@ -8,6 +8,15 @@ use std::process::ExitCode;
 /// The name that docker looks for when a configuration says `"credsStore": "credlet"`.
 const DOCKER_CREDENTIAL_HELPER: &str = "docker-credential-credlet";
 
+/// Programs whose place a link to this one can take, so that neither a kubeconfig nor a kubelet's configuration changes.
+const IN_PLACE_OF: [(&str, &str); 5] = [
+    ("gke-gcloud-auth-plugin", "gke"),
+    ("kubelogin", "aks"),
+    ("ecr-credential-provider", "ecr"),
+    ("auth-provider-gcp", "gar"),
+    ("acr-credential-provider", "acr"),
+];
+
 /// Plugins can be called by a name of their own, a link to this program: `credlet-eks …` is `credlet plugin eks …`, and
 /// `docker-credential-credlet …` is `credlet image docker-credential …`. Gives the words that a person would type.
 pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
@@ -21,11 +30,23 @@ pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
         // Only names of plugins are: a download may well be called `credlet-linux-amd64`.
         Some(plugin) if crate::commands::plugin::exists(plugin) => vec!["plugin".into(), plugin.into()],
         _ if name == DOCKER_CREDENTIAL_HELPER => vec!["image".into(), "docker-credential".into()],
-        _ => Vec::new(),
+        _ => match IN_PLACE_OF.iter().find(|(known, _)| *known == name) {
+            // There are two programs of this name.
+            Some(("kubelogin", _)) if words.iter().any(|word| is_for_oidc(word)) => {
+                vec!["plugin".into(), "oidc".into()]
+            }
+            Some((_, plugin)) => vec!["plugin".into(), plugin.into()],
+            None => Vec::new(),
+        },
     };
     let at = words.len().min(1);
     words.splice(at..at, verbs);
     words
+}
+
+/// The flags of int128's kubelogin, which Azure's does not have.
+fn is_for_oidc(word: &OsStr) -> bool {
+    word.as_encoded_bytes().starts_with(b"--oidc-")
 }
 
 /// The words of this process.
@@ -73,6 +94,20 @@ mod tests {
             spelled(&["docker-credential-credlet", "get"]),
             ["docker-credential-credlet", "image", "docker-credential", "get"]
         );
+    }
+
+    #[test]
+    fn a_link_can_take_another_programs_place() {
+        assert_eq!(spelled(&["gke-gcloud-auth-plugin"]), ["gke-gcloud-auth-plugin", "plugin", "gke"]);
+        let azures = ["/bin/kubelogin", "get-token", "--server-id", "x"];
+        assert_eq!(spelled(&azures)[1..4], ["plugin", "aks", "get-token"]);
+        assert_eq!(spelled(&["kubelogin", "get-token", "--oidc-issuer-url=x"])[1..3], ["plugin", "oidc"]);
+        for (published, plugin) in
+            [("ecr-credential-provider", "ecr"), ("auth-provider-gcp", "gar"), ("acr-credential-provider", "acr")]
+        {
+            let path = format!("/opt/bin/{published}");
+            assert_eq!(spelled(&[&path, "get-credentials"]), [&path, "plugin", plugin, "get-credentials"]);
+        }
     }
 
     #[test]

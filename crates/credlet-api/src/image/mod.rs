@@ -9,11 +9,13 @@ use zeroize::Zeroizing;
 
 mod account;
 mod answer;
+mod azure;
 mod config;
 mod docker;
 
 pub use self::account::{AccountObject, PodObject, TokenWish};
 pub use self::answer::{AnswerError, Remark};
+pub use self::azure::AzureConfig;
 pub use self::config::{
     CONFIG_KIND, ConfigFault, ConfigMistake, CredentialProvider, CredentialProviderConfig, EnvVar, ProviderRef,
     TokenAttributes,

@@ -76,6 +76,24 @@ pub(super) fn sso_oidc(region: &str, wishes: Wishes) -> Endpoint {
     service("oidc", "oidc-fips", region, wishes)
 }
 
+/// The API of private registries. It is that of the very domain which the registry is in: whatever the region is called,
+/// no part of AWS is asked for the passwords of another.
+pub(super) fn ecr(region: &str, domain: &str, wishes: Wishes) -> Endpoint {
+    let partition = Partition::ALL.iter().find(|partition| partition.domain == domain).unwrap_or(Partition::usual());
+    let host = match (wishes.fips, wishes.dual_stack) {
+        (false, false) => format!("api.ecr.{region}.{}", partition.domain),
+        (true, false) => format!("api.ecr-fips.{region}.{}", partition.domain),
+        (false, true) => format!("ecr.{region}.{}", partition.dual_stack),
+        (true, true) => format!("ecr-fips.{region}.{}", partition.dual_stack),
+    };
+    Endpoint { url: format!("https://{host}"), region: region.to_owned(), chosen: false }
+}
+
+/// The API of the public registry, which is in one region only.
+pub(super) fn ecr_public(wishes: Wishes) -> Endpoint {
+    service("api.ecr-public", "api.ecr-public-fips", "us-east-1", wishes)
+}
+
 fn service(name: &str, fips_name: &str, region: &str, wishes: Wishes) -> Endpoint {
     let partition = Partition::of(region);
     // GovCloud's usual addresses are FIPS ones.
@@ -113,7 +131,12 @@ impl Partition {
 
     fn of(region: &str) -> &'static Self {
         let found = Self::ALL.iter().find(|partition| region.starts_with(partition.prefix));
-        found.unwrap_or(&Self::ALL[Self::ALL.len() - 1])
+        found.unwrap_or(Self::usual())
+    }
+
+    /// The one that nearly everybody means.
+    const fn usual() -> &'static Self {
+        &Self::ALL[Self::ALL.len() - 1]
     }
 }
 
@@ -161,6 +184,54 @@ mod tests {
         assert_eq!(sts(Some("me-south-1"), old).url, "https://sts.me-south-1.amazonaws.com");
         assert_eq!(sts(Some("cn-north-1"), old).url, "https://sts.cn-north-1.amazonaws.com.cn");
         assert_eq!(sts(Some("eu-west-1"), Wishes::default()).region, "eu-west-1");
+    }
+
+    #[test]
+    fn the_registry_api_is_in_the_domain_of_the_registry() {
+        let url = |region: &str, domain: &str, fips, dual_stack| {
+            ecr(region, domain, Wishes { fips, dual_stack, global_sts: false }).url
+        };
+        for (region, domain, plain, fips, dual_stack, both) in [
+            (
+                "eu-west-3",
+                "amazonaws.com",
+                "api.ecr.eu-west-3.amazonaws.com",
+                "api.ecr-fips.eu-west-3.amazonaws.com",
+                "ecr.eu-west-3.api.aws",
+                "ecr-fips.eu-west-3.api.aws",
+            ),
+            (
+                "us-gov-west-1",
+                "amazonaws.com",
+                "api.ecr.us-gov-west-1.amazonaws.com",
+                "api.ecr-fips.us-gov-west-1.amazonaws.com",
+                "ecr.us-gov-west-1.api.aws",
+                "ecr-fips.us-gov-west-1.api.aws",
+            ),
+            (
+                "cn-north-1",
+                "amazonaws.com.cn",
+                "api.ecr.cn-north-1.amazonaws.com.cn",
+                "api.ecr-fips.cn-north-1.amazonaws.com.cn",
+                "ecr.cn-north-1.api.amazonwebservices.com.cn",
+                "ecr-fips.cn-north-1.api.amazonwebservices.com.cn",
+            ),
+            (
+                // Not what it says it is, and still asked where it is.
+                "us-east-1",
+                "c2s.ic.gov",
+                "api.ecr.us-east-1.c2s.ic.gov",
+                "api.ecr-fips.us-east-1.c2s.ic.gov",
+                "ecr.us-east-1.api.aws.ic.gov",
+                "ecr-fips.us-east-1.api.aws.ic.gov",
+            ),
+        ] {
+            assert_eq!(url(region, domain, false, false), format!("https://{plain}"));
+            assert_eq!(url(region, domain, true, false), format!("https://{fips}"));
+            assert_eq!(url(region, domain, false, true), format!("https://{dual_stack}"));
+            assert_eq!(url(region, domain, true, true), format!("https://{both}"));
+        }
+        assert_eq!(ecr_public(Wishes::default()).url, "https://api.ecr-public.us-east-1.amazonaws.com");
     }
 
     #[test]

@@ -170,6 +170,10 @@ fn refusal_hint(code: &str) -> Option<&'static str> {
         "AccessDenied" => {
             "the role's trust policy must allow this identity, and this identity's policy must allow sts:AssumeRole"
         }
+        "AccessDeniedException" => {
+            "this identity's policy must allow ecr:GetAuthorizationToken, and for public registries \
+             ecr-public:GetAuthorizationToken and sts:GetServiceBearerToken"
+        }
         "ExpiredToken" | "ExpiredTokenException" => "get new credentials where these came from",
         "InvalidClientTokenId" | "UnrecognizedClientException" => {
             "this access key does not exist, or not in this partition of AWS: see AWS_ACCESS_KEY_ID and the profile"

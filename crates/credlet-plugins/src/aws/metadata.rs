@@ -6,9 +6,9 @@ use credlet_api::Secret;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Deserialize;
 
-use super::settings::var;
 use super::source::Container;
 use super::{AwsError, Chain, Credentials, profiles, time};
+use crate::harness::var;
 use crate::web::{Answer, Ask, Limits, Plain, WebError};
 
 const TOKEN: HeaderName = HeaderName::from_static("x-aws-ec2-metadata-token");

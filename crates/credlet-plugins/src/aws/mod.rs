@@ -22,10 +22,10 @@
 //! that a code is typed once and not for each command. The key to the file includes whom they were lent to: after a
 //! change of user, or a logout, nobody gets the old ones.
 
+mod call;
 mod credentials;
 mod endpoint;
 mod error;
-mod ini;
 mod lent;
 mod metadata;
 mod process;
@@ -54,7 +54,6 @@ pub use self::error::AwsError;
 use self::lent::Lent;
 pub use self::settings::Options;
 use self::settings::Settings;
-pub(crate) use self::settings::var;
 #[cfg(feature = "proxy")]
 pub(crate) use self::sigv4::hex;
 pub use self::sigv4::{Scope, Signed};
@@ -126,6 +125,16 @@ impl Chain {
         self.settings.sts()
     }
 
+    /// Where the registry API is that gives out the passwords of private registries in this region under this domain.
+    pub(crate) fn ecr(&self, region: &str, domain: &str) -> Endpoint {
+        self.settings.ecr(region, domain)
+    }
+
+    /// The same for the public registry, of which there is one.
+    pub(crate) fn ecr_public(&self) -> Endpoint {
+        self.settings.ecr_public()
+    }
+
     /// The credentials, if they can be had without running a program or asking anybody.
     ///
     /// # Errors
@@ -173,7 +182,8 @@ impl Chain {
                 }
                 Source::WebIdentity { role, token_file } => {
                     let key = self.key(source)?;
-                    self.lent(key, self.assume_with_web_identity(role, token_file)).await
+                    let token = Secret::new(profiles::file(token_file)?.trim());
+                    self.lent(key, self.assume_with_web_identity(role, &token)).await
                 }
                 Source::Sso(sso) => {
                     let token = self.sso_token(sso).await?;

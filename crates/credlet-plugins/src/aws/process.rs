@@ -5,7 +5,8 @@ use credlet_core::{Limits, Program, Stdin, look_up};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::{AwsError, Chain, Credentials, ini, time};
+use super::{AwsError, Chain, Credentials, time};
+use crate::ini;
 
 impl Chain {
     pub(super) async fn process(&self, profile: &str, command: &Secret) -> Result<Credentials, AwsError> {

@@ -9,7 +9,7 @@ use credlet_core::Env;
 use zeroize::Zeroizing;
 
 use super::AwsError;
-use super::ini::{self, Section};
+use crate::ini::{self, Section};
 
 /// Both files, read.
 #[derive(Debug)]

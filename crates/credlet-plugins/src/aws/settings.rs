@@ -7,6 +7,7 @@ use credlet_core::Env;
 use super::AwsError;
 use super::endpoint::{self, Endpoint, Wishes};
 use super::profiles::{Profile, Profiles};
+use crate::harness::var;
 
 /// What a person can say on the command line.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +81,14 @@ impl Settings {
     pub(super) fn sso_oidc(&self, region: &str) -> Endpoint {
         chosen(self.overrides.sso_oidc.as_ref(), endpoint::sso_oidc(region, self.wishes))
     }
+
+    pub(super) fn ecr(&self, region: &str, domain: &str) -> Endpoint {
+        chosen(self.overrides.ecr.as_ref(), endpoint::ecr(region, domain, self.wishes))
+    }
+
+    pub(super) fn ecr_public(&self) -> Endpoint {
+        chosen(self.overrides.ecr_public.as_ref(), endpoint::ecr_public(self.wishes))
+    }
 }
 
 fn chosen(chosen: Option<&String>, usual: Endpoint) -> Endpoint {
@@ -95,6 +104,8 @@ struct Overrides {
     sts: Option<String>,
     sso: Option<String>,
     sso_oidc: Option<String>,
+    ecr: Option<String>,
+    ecr_public: Option<String>,
 }
 
 impl Overrides {
@@ -106,13 +117,8 @@ impl Overrides {
                 .or_else(|| services.as_ref()?.value(&format!("{service}.endpoint_url")).map(str::to_owned))
                 .or_else(|| setting(profile, "endpoint_url"))
         };
-        Self { sts: of("sts"), sso: of("sso"), sso_oidc: of("sso_oidc") }
+        Self { sts: of("sts"), sso: of("sso"), sso_oidc: of("sso_oidc"), ecr: of("ecr"), ecr_public: of("ecr_public") }
     }
-}
-
-/// A variable that is neither unset nor empty.
-pub(crate) fn var(env: &dyn Env, name: &str) -> Option<String> {
-    env.var(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
 }
 
 fn setting(profile: Option<&Profile<'_>>, key: &str) -> Option<String> {

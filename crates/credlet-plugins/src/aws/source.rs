@@ -6,8 +6,9 @@ use credlet_api::Secret;
 use credlet_core::Env;
 
 use super::profiles::{self, Profile};
-use super::settings::{Settings, var};
+use super::settings::Settings;
 use super::{AwsError, Credentials, time};
+use crate::harness::var;
 
 /// Where credentials come from. Everything but keys needs a program or the network.
 #[derive(Debug)]

@@ -1,20 +1,17 @@
 //! Asking the Security Token Service for the credentials of a role.
 
-use std::path::Path;
 use std::time::Duration;
 
 use credlet_api::{Secret, scrub, visible};
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use jiff::{SignedDuration, Timestamp};
 
-use super::sigv4::{Scope, Signed};
+use super::call::Post;
 use super::source::Role;
-use super::{AwsError, Chain, Credentials, Endpoint, profiles, time, xml};
-use crate::web::{Answer, Ask, WebError, form};
+use super::{AwsError, Chain, Credentials, time, xml};
+use crate::web::{Answer, Ask, form};
 
 const VERSION: (&str, &str) = ("Version", "2011-06-15");
-const DATE: HeaderName = HeaderName::from_static("x-amz-date");
-const SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// STS takes no signature that is further from its own time.
@@ -36,15 +33,18 @@ impl Chain {
         lent(&answer, &role.arn)
     }
 
-    pub(super) async fn assume_with_web_identity(&self, role: &Role, token: &Path) -> Result<Credentials, AwsError> {
-        let token = profiles::file(token)?;
+    /// With a token of an identity provider that the role trusts, of a service account for example.
+    ///
+    /// # Errors
+    /// When STS does not give the role to whoever holds it.
+    pub async fn assume_with_web_identity(&self, role: &Role, token: &Secret) -> Result<Credentials, AwsError> {
         let name = self.session(role);
         let fields = [
             ("Action", "AssumeRoleWithWebIdentity"),
             VERSION,
             ("RoleArn", &*role.arn),
             ("RoleSessionName", &*name),
-            ("WebIdentityToken", token.trim()),
+            ("WebIdentityToken", token.expose()),
         ];
         let answer = self.ask_sts(&format!("the role {}", role.arn), &fields, None).await?;
         lent(&answer, &role.arn)
@@ -90,34 +90,13 @@ impl Chain {
             .plain(endpoint.plain())
             .header(header::ACCEPT, HeaderValue::from_static("*/*"));
         if let Some(credentials) = signer {
-            ask = self.signed(ask, &endpoint, fields, credentials).map_err(failed)?;
+            let body = form(fields);
+            let post = Post { service: "sts", headers: &[("content-type", FORM)], body: body.as_bytes() };
+            ask = self.signed(ask, &endpoint, &post, credentials).map_err(failed)?;
         }
         let answer = self.web.fetch(ask).await.map_err(failed)?;
         self.compare_clocks(&answer)?;
         if answer.status == StatusCode::OK { Ok(answer) } else { Err(refusal(&answer, what, fields, signer)) }
-    }
-
-    fn signed(
-        &self,
-        ask: Ask,
-        endpoint: &Endpoint,
-        fields: &[(&str, &str)],
-        credentials: &Credentials,
-    ) -> Result<Ask, WebError> {
-        let scope = Scope { region: &endpoint.region, service: "sts", at: self.world.clock.now() };
-        let (date, body) = (scope.date(), form(fields));
-        let mut headers = vec![("content-type", FORM), ("host", endpoint.host()), ("x-amz-date", &*date)];
-        headers.extend(credentials.session_token.as_ref().map(|token| ("x-amz-security-token", token.expose())));
-        let path = endpoint.url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
-        let path = path.map_or_else(|| "/".to_owned(), |(_, path)| format!("/{path}/"));
-        let signed = Signed { method: "POST", path: &path, query: &[], headers: &headers, body: body.as_bytes() };
-        let authorization = Secret::new(scope.authorization(&signed, credentials).as_str());
-        let ask =
-            ask.secret_header(DATE, &Secret::new(&*date))?.secret_header(header::AUTHORIZATION, &authorization)?;
-        match &credentials.session_token {
-            Some(token) => ask.secret_header(SECURITY_TOKEN, token),
-            None => Ok(ask),
-        }
     }
 
     /// A token that is signed with the wrong time is refused by the cluster, which does not say why. STS says what time
@@ -158,17 +137,26 @@ fn lent(answer: &Answer, arn: &str) -> Result<Credentials, AwsError> {
     Ok(Credentials::new(id, secret, value("SessionToken")).expiring(Some(expires)))
 }
 
-fn refusal(answer: &Answer, what: &str, fields: &[(&str, &str)], signer: Option<&Credentials>) -> AwsError {
+/// A code is a word; anything else is foreign text that was put in its place.
+pub(super) fn word(code: &str) -> String {
+    let is_word = code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
+    (if is_word && !code.is_empty() { code } else { "an unknown code" }).to_owned()
+}
+
+/// What AWS says, without anything that was sent, and no longer than anybody reads.
+pub(super) fn told<'a>(message: &str, sent: impl IntoIterator<Item = &'a Secret>) -> Option<String> {
     const LONGEST: usize = 400;
+    let message: String = visible(&scrub(message, sent)).chars().take(LONGEST).collect();
+    Some(message).filter(|message| !message.is_empty())
+}
+
+fn refusal(answer: &Answer, what: &str, fields: &[(&str, &str)], signer: Option<&Credentials>) -> AwsError {
     let text = answer.text().unwrap_or_default();
     let Some(code) = xml::text(text, "Code") else {
         let fault = if text.trim_start().starts_with('<') { "that is a web page" } else { "that is no answer of STS" };
         return AwsError::Web { what: what.to_owned(), source: answer.nonsense(fault) };
     };
-    // A code is a word; anything else is foreign text that was put in its place.
-    let is_word =
-        |code: &&str| code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
-    let code = Some(code.expose()).filter(is_word).unwrap_or("an unknown code").to_owned();
+    let code = word(code.expose());
     let sent: Vec<Secret> = fields
         .iter()
         .filter(|(name, _)| matches!(*name, "WebIdentityToken" | "TokenCode"))
@@ -178,9 +166,7 @@ fn refusal(answer: &Answer, what: &str, fields: &[(&str, &str)], signer: Option<
     let message = xml::text(text, "Message")
         // The one about signatures repeats the whole request and helps nobody.
         .filter(|_| code != "SignatureDoesNotMatch")
-        .map(|message| visible(&scrub(message.expose(), known)))
-        .map(|message| message.chars().take(LONGEST).collect::<String>())
-        .filter(|message| !message.is_empty());
+        .and_then(|message| told(message.expose(), known));
     AwsError::Refused { host: answer.host.clone(), what: what.to_owned(), code, message }
 }
 

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt as _;
 
 use jiff::Timestamp;
 
-use super::{Key, Tally};
+use super::Tally;
 use crate::store::{Store, StoreError};
 
 /// The call that means a refusal.
@@ -47,7 +47,7 @@ pub(super) const TALLY: u64 = SUSPICION + 24;
 
 /// A process, told from a later one of the same number by when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     pid: u32,
     started: u64,
     /// What it runs, which `exec` changes. Zero: nobody can tell.
@@ -56,7 +56,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// The process that started us.
-    pub(super) fn parent() -> Self {
+    pub(crate) fn parent() -> Self {
         let pid = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         Self { pid, started: started(pid).unwrap_or_default(), program: program(pid).unwrap_or_default() }
     }
@@ -95,7 +95,7 @@ fn program(pid: u32) -> Option<u64> {
 
 /// What to do with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Serve it.
     Serve,
     /// The credential was refused: ask the plugin.
@@ -106,9 +106,9 @@ pub(super) enum Verdict {
 ///
 /// # Errors
 /// When it cannot be counted. Then a refusal would go unseen, and the entry must not be served.
-pub(super) fn count(
+pub(crate) fn count(
     store: &Store,
-    key: &Key,
+    key: &str,
     caller: Caller,
     created: Timestamp,
     now: Timestamp,
@@ -119,7 +119,7 @@ pub(super) fn count(
 
 fn count_at(
     store: &Store,
-    key: &Key,
+    key: &str,
     caller: Caller,
     created: Timestamp,
     now: Timestamp,
@@ -202,7 +202,7 @@ fn suspicion(file: &File, created: i64, came: Came, now: Timestamp) -> Result<bo
 }
 
 /// Whether it is time to try to renew an entry behind the caller's back: not more often than the plugin may be run.
-pub(super) fn may_run_ahead(store: &Store, key: &Key, now: Timestamp) -> Result<bool, StoreError> {
+pub(super) fn may_run_ahead(store: &Store, key: &str, now: Timestamp) -> Result<bool, StoreError> {
     let file = store.scratch(&name(key))?;
     let mut last = [0; 8];
     let read = file.read_at(&mut last, AHEAD)?;
@@ -214,7 +214,7 @@ pub(super) fn may_run_ahead(store: &Store, key: &Key, now: Timestamp) -> Result<
     Ok(may)
 }
 
-pub(super) fn name(key: &Key) -> String {
+pub(super) fn name(key: &str) -> String {
     format!("{key}.calls")
 }
 
@@ -263,10 +263,10 @@ mod tests {
     #[test]
     fn the_third_call_for_one_credential_means_that_it_was_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, key) = (Store::open(dir.path()).unwrap(), Key::of(&[]));
+        let (store, key) = (Store::open(dir.path()).unwrap(), "k");
         let call = |caller, created, now: i64| {
             let tick = now.unsigned_abs();
-            count_at(&store, &key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
+            count_at(&store, key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
         };
         let later = Caller { started: 71, ..KUBECTL };
         assert_eq!([1, 2, 3].map(|now| call(KUBECTL, 0, now)), [Verdict::Serve, Verdict::Serve, Verdict::Refused]);
@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn calls_that_run_side_by_side_mean_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, key) = (Store::open(dir.path()).unwrap(), Key::of(&[]));
-        let call = |tick, began| count_at(&store, &key, KUBECTL, at(0), at(1), tick, || Some(began)).unwrap();
+        let (store, key) = (Store::open(dir.path()).unwrap(), "k");
+        let call = |tick, began| count_at(&store, key, KUBECTL, at(0), at(1), tick, || Some(began)).unwrap();
         assert_eq!([10, 11, 12, 13, 14].map(|tick| call(tick, 9)), [Verdict::Serve; 5]);
         assert_eq!(call(15, 14), Verdict::Refused);
     }
@@ -290,11 +290,11 @@ mod tests {
     #[test]
     fn a_process_that_came_twice_makes_the_next_one_get_another_but_not_for_ever() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, key) = (Store::open(dir.path()).unwrap(), Key::of(&[]));
+        let (store, key) = (Store::open(dir.path()).unwrap(), "k");
         let call = |pid, program, created, now: i64| {
             let caller = Caller { pid, started: 1, program };
             let tick = now.unsigned_abs();
-            count_at(&store, &key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
+            count_at(&store, key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
         };
         // While it is new, a program that comes back has its reasons.
         assert_eq!([call(1, 6, 0, 1), call(1, 6, 0, 2), call(2, 6, 0, 3)], [Verdict::Serve; 3]);

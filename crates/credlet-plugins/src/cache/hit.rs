@@ -37,7 +37,7 @@ impl Call {
         let answer = self.give(&store, entry, now)?;
         let alone = !self.question.as_ref().is_some_and(|question| question.spec.interactive);
         let quiet = alone && !failure::opens_a_browser(&self.options);
-        let ahead = due && quiet && calls::may_run_ahead(&store, &self.key, now).unwrap_or(false);
+        let ahead = due && quiet && calls::may_run_ahead(&store, self.key.as_str(), now).unwrap_or(false);
         Some(Hit { answer, ahead })
     }
 
@@ -45,7 +45,7 @@ impl Call {
     pub(super) fn give(&mut self, store: &Store, entry: Entry, now: Timestamp) -> Option<Zeroizing<Vec<u8>>> {
         let insists = entry.refused.as_ref() == Some(&entry.digest)
             && now.duration_since(entry.life.created).as_secs() < INSISTING_SECONDS;
-        let verdict = calls::count(store, &self.key, self.caller, entry.life.created, now).ok()?;
+        let verdict = calls::count(store, self.key.as_str(), self.caller, entry.life.created, now).ok()?;
         if verdict == Verdict::Refused && !insists {
             self.refused = Some((entry.life.created, entry.digest));
             return None;

@@ -16,7 +16,7 @@
 mod allow;
 mod answer;
 mod call;
-mod calls;
+pub(crate) mod calls;
 mod entry;
 mod failure;
 mod hit;

@@ -27,7 +27,7 @@ impl Tally {
     const WORDS: usize = 4;
 
     pub(super) fn load(store: &Store, key: &Key) -> Result<Self, StoreError> {
-        Self::read(&store.scratch(&calls::name(key))?)
+        Self::read(&store.scratch(&calls::name(key.as_str()))?)
     }
 
     /// How many answers there were for which the plugin was not run.
@@ -49,7 +49,7 @@ impl Tally {
 
     /// One more run.
     pub(super) fn ran(store: &Store, key: &Key, took: Duration, ahead: bool) -> Result<(), StoreError> {
-        let file = store.scratch(&calls::name(key))?;
+        let file = store.scratch(&calls::name(key.as_str()))?;
         let mut tally = Self::read(&file)?;
         let count = if ahead { &mut tally.ahead } else { &mut tally.runs };
         *count = count.saturating_add(1);

@@ -11,14 +11,14 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser as _;
-use credlet_api::exec::{ApiVersion, ExecCredentialSpec, ExecCredentialStatus, ExecInfo};
+use credlet_api::exec::{ExecCredentialStatus, ExecInfo};
 use credlet_api::plugin::{self, Failure};
 use credlet_api::visible;
 use credlet_core::{Env, World};
 
 use self::args::Args;
-use crate::aws::{AwsError, Chain, Credentials, Options, Person, Role, var};
+use crate::aws::{AwsError, Chain, Credentials, Options, Person, Role};
+use crate::harness::{self, var};
 
 /// What awscli calls a session, so that the account's log reads as before.
 const SESSION_NAME: &str = "EKSGetTokenAuth";
@@ -29,20 +29,11 @@ const SESSION_NAME: &str = "EKSGetTokenAuth";
 /// Unlike other plugins this one also answers when nobody has said in which version, in v1beta1: scripts run awscli and
 /// aws-iam-authenticator so.
 pub fn run(args: Vec<OsString>, world: &World, person: Arc<dyn Person>, mut io: plugin::World<'_>) -> ExitCode {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match harness::arguments(args, &mut io) {
         Ok(args) => args,
-        Err(error) => {
-            let (to, code) = if error.use_stderr() { (&mut io.stderr, 2) } else { (&mut io.stdout, 0) };
-            // Nobody is there to be told if this fails.
-            let _ = write!(to, "{}", error.render());
-            return ExitCode::from(code);
-        }
+        Err(code) => return code,
     };
-    if io.exec_info.as_ref().is_none_or(|info| info.is_empty()) {
-        let interactive = world.env.stdin_is_terminal();
-        let spec = ExecCredentialSpec { interactive, ..ExecCredentialSpec::default() };
-        io.exec_info = Some(spec.encode(ApiVersion::V1beta1).into());
-    }
+    harness::answer_anybody(world, &mut io);
     if args.token_only {
         return alone(&args, world, person, io);
     }
@@ -111,11 +102,7 @@ fn credentials(args: &Args, chain: &mut Chain, env: &dyn Env) -> Result<Credenti
     {
         return Ok(credentials);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new("this system has no means to wait for an answer").because(&error))?;
-    let fetched = runtime.block_on(async {
+    let fetched = harness::wait(async {
         if let Some(arn) = role {
             let mut role = Role::new(arn);
             role.external_id = args.external_id.clone();
@@ -127,9 +114,7 @@ fn credentials(args: &Args, chain: &mut Chain, env: &dyn Env) -> Result<Credenti
             chain.assume_next(role);
         }
         chain.credentials().await
-    });
-    // Not waiting for a name that is still being looked up.
-    runtime.shutdown_background();
+    })?;
     fetched.map_err(failure)
 }
 

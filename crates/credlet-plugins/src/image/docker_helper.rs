@@ -10,11 +10,14 @@ use std::time::Duration;
 
 use clap::Parser;
 use credlet_api::image::{
-    AuthConfig, CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, HelperCredential, parse_duration,
+    AuthConfig, CacheKeyType, CredentialProviderRequest, CredentialProviderResponse, HelperCredential,
 };
 use credlet_api::plugin::{self, Failure};
 use credlet_core::{Finished, Inherit, Limits, Program, Stdin, World, harmless, last_line, look_up, surroundings};
 use zeroize::Zeroizing;
+
+use super::provider;
+use crate::harness::wait;
 
 /// Credentials for images from docker credential helpers.
 #[derive(Debug, Parser)]
@@ -25,10 +28,10 @@ struct Args {
     #[arg(long, value_name = "[REGISTRY=]NAME", required = true, value_parser = helper)]
     helper: Vec<(Option<String>, String)>,
     /// How long the answer may be used again
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = provider::duration)]
     cache_duration: Duration,
     /// How long a helper may take
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = provider::duration)]
     timeout: Duration,
 }
 
@@ -42,22 +45,9 @@ fn helper(text: &str) -> Result<(Option<String>, String), &'static str> {
     if is_name { Ok((registry, name.to_owned())) } else { Err("a helper's name is the end of a file's name") }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text).map_err(|error| format!("it {error}"))?;
-    Duration::try_from(duration).map_err(|_| "it is negative".to_owned())
-}
-
 /// The whole of the provider. `args` begin with the program's name.
 pub fn run(args: Vec<OsString>, world: &World, io: plugin::World<'_>) -> ExitCode {
-    match Args::try_parse_from(args) {
-        Ok(args) => plugin::run(io, |request: CredentialProviderRequest| answer(&args, world, &request)),
-        Err(error) => {
-            let (to, code) = if error.use_stderr() { (io.stderr, 2) } else { (io.stdout, 0) };
-            // Nobody is there to be told if this fails.
-            let _ = write!(to, "{}", error.render());
-            ExitCode::from(code)
-        }
-    }
+    provider::run(args, io, |args: &Args, request| answer(args, world, request))
 }
 
 fn answer(
@@ -65,17 +55,14 @@ fn answer(
     world: &World,
     request: &CredentialProviderRequest,
 ) -> Result<CredentialProviderResponse, Failure> {
-    let registry = request.image.split('/').next().unwrap_or_default();
-    if registry.is_empty() {
-        return Err(Failure::new("the request names no image"));
-    }
+    let registry = provider::registry(request)?;
     let special = args.helper.iter().find(|(other, _)| other.as_deref() == Some(registry));
     let general = || args.helper.iter().find(|(other, _)| other.is_none());
-    let Some((_, name)) = special.or_else(general) else { return Ok(nothing()) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new("this system has no means to wait").because(&error))?;
+    let Some((_, name)) = special.or_else(general) else {
+        return Ok(provider::nothing(CacheKeyType::Registry));
+    };
     for server in servers(registry) {
-        if let Some(found) = runtime.block_on(ask(name, server, args.timeout, world))? {
+        if let Some(found) = wait(ask(name, server, args.timeout, world))?? {
             if found.username == "<token>" {
                 return Err(Failure::new(format!("docker-credential-{name} gives identity tokens for {server}"))
                     .hint("a kubelet can pass on only user names and passwords: log in with a password"));
@@ -88,16 +75,7 @@ fn answer(
             });
         }
     }
-    Ok(nothing())
-}
-
-/// Not remembered: whoever logs in now wants to pull now.
-fn nothing() -> CredentialProviderResponse {
-    CredentialProviderResponse {
-        cache_key_type: CacheKeyType::Registry,
-        cache_duration: Some(Duration::ZERO),
-        auth: BTreeMap::new(),
-    }
+    Ok(provider::nothing(CacheKeyType::Registry))
 }
 
 /// Docker itself logs in to the hub by its oldest name.

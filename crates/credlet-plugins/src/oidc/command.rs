@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use credlet_api::exec::{ApiVersion, ExecCredentialSpec, ExecInfo};
+use credlet_api::exec::ExecInfo;
 use credlet_api::plugin::{self, Failure};
 use credlet_api::visible;
 use credlet_core::World;
@@ -17,6 +17,7 @@ use super::{
     Asked, Ended, Error, Options, Session, Settings, Talk, directory, failure, log_in, log_out, log_out_all, sessions,
     token,
 };
+use crate::harness;
 use crate::store::StoreError;
 
 /// Tokens of an OpenID Connect issuer for Kubernetes
@@ -94,14 +95,9 @@ enum Output {
 /// Like kubelogin it also answers when nobody has said in which version, in v1beta1: scripts run it so.
 pub fn run(args: Vec<OsString>, world: &World, talk: &Arc<dyn Talk>, mut io: plugin::World<'_>) -> ExitCode {
     let words = args.clone();
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match harness::arguments(args, &mut io) {
         Ok(args) => args,
-        Err(error) => {
-            let (to, code) = if error.use_stderr() { (&mut io.stderr, 2) } else { (&mut io.stdout, 0) };
-            // Nobody is there to be told if this fails.
-            let _ = write!(to, "{}", error.render());
-            return ExitCode::from(code);
-        }
+        Err(code) => return code,
     };
     let done = match args.verb {
         Verb::GetToken(options) => return get_token(&options, world, talk, io),
@@ -122,11 +118,7 @@ pub fn run(args: Vec<OsString>, world: &World, talk: &Arc<dyn Talk>, mut io: plu
 }
 
 fn get_token(options: &Options, world: &World, talk: &Arc<dyn Talk>, mut io: plugin::World<'_>) -> ExitCode {
-    if io.exec_info.as_ref().is_none_or(|info| info.is_empty()) {
-        let interactive = world.env.stdin_is_terminal();
-        let spec = ExecCredentialSpec { interactive, ..ExecCredentialSpec::default() };
-        io.exec_info = Some(spec.encode(ApiVersion::V1beta1).into());
-    }
+    harness::answer_anybody(world, &mut io);
     plugin::run(io, |info: ExecInfo| {
         let settings = settings(options, world)?;
         let asked = Asked::by(&info, &*world.env);
@@ -231,11 +223,9 @@ fn settings(options: &Options, world: &World) -> Result<Settings, Failure> {
     Settings::new(options, &*world.env).map_err(|error| failure(&error))
 }
 
-/// Runs to the end, on a runtime of one thread.
+/// Runs to the end.
 fn wait<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new("this machine gives no runtime").because(&error))?;
-    runtime.block_on(work).map_err(|error| failure(&error))
+    harness::wait(work)?.map_err(|error| failure(&error))
 }
 
 /// Nobody reading is not an error.

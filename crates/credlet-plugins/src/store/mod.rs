@@ -30,12 +30,14 @@ mod error;
 mod keyring;
 mod lock;
 mod seal;
+mod shelf;
 
 pub use self::dir::{Store, replace_file};
 pub use self::error::StoreError;
 pub use self::keyring::{KernelKeyring, Keyring, KeyringError};
 pub use self::lock::Lock;
 pub use self::seal::{SealError, Sealer};
+pub(crate) use self::shelf::{Shelf, key};
 
 #[cfg(test)]
 mod tests;

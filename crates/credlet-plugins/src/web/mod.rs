@@ -28,7 +28,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use credlet_client::conn::{Body, Client, Crypto, Payload, Proxy, Roots, Server, Settings};
+use credlet_client::conn::{Body, Client, Crypto, Payload, Proxy, Roots, Route, Server, Settings};
 use credlet_core::{Clock, Env, World};
 use http::header::LOCATION;
 use http::{HeaderMap, Request, StatusCode};
@@ -50,19 +50,26 @@ pub struct Web {
     clock: Arc<dyn Clock>,
     env: Arc<dyn Env>,
     roots: Roots,
+    route: Option<Arc<dyn Route>>,
 }
 
 impl Web {
     /// Believes the system's certificate authorities, and goes through the environment's proxies.
     pub fn new(world: &World) -> Self {
         let (clock, env) = (Arc::clone(&world.clock), Arc::clone(&world.env));
-        Self { crypto: Crypto::aws_lc_rs(), clock, env, roots: Roots::Platform }
+        Self { crypto: Crypto::aws_lc_rs(), clock, env, roots: Roots::Platform, route: None }
     }
 
     /// Believes other authorities instead.
     #[must_use]
     pub fn with_roots(self, roots: Roots) -> Self {
         Self { roots, ..self }
+    }
+
+    /// Takes another way than a host's name says, and no proxy.
+    #[must_use]
+    pub fn with_route(self, route: Arc<dyn Route>) -> Self {
+        Self { route: Some(route), ..self }
     }
 
     /// Asks once. It needs a tokio runtime with time and io.
@@ -116,6 +123,8 @@ impl Web {
             settings.roots = Roots::Unchecked;
         } else {
             settings.proxy = Proxy::choose(None, server, &*self.env)?;
+            // Goes before a proxy.
+            settings.route = self.route.clone();
             settings.roots = self.roots.clone();
         }
         Client::new(settings)

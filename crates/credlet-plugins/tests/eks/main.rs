@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
+#[path = "../support/peer.rs"]
+mod peer;
 mod places;
 mod profiles;
 mod roles;

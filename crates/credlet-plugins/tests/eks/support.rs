@@ -1,7 +1,6 @@
-//! A home directory, an environment, and a peer on loopback that plays AWS.
+//! A home directory, an environment, and what AWS answers.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -16,6 +15,8 @@ use credlet_plugins::aws::Person;
 use credlet_plugins::eks;
 use credlet_testkit::logs::Watch;
 use tempfile::TempDir;
+
+pub(crate) use crate::peer::{Peer, Reply};
 
 pub(crate) const NOW: &str = "2026-11-15T19:17:49Z";
 
@@ -150,106 +151,6 @@ impl Person for Typist {
         self.questions.lock().unwrap().push(question.to_owned());
         Ok(Secret::new(format!("{}\n", self.types.lock().unwrap())))
     }
-}
-
-/// A request as the peer saw it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    headers: Vec<(String, String)>,
-    pub(crate) body: String,
-}
-
-impl Seen {
-    pub(crate) fn header(&self, name: &str) -> &str {
-        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str()).unwrap_or_default()
-    }
-
-    /// A field of the form, as it was sent.
-    pub(crate) fn field(&self, name: &str) -> &str {
-        let pairs = self.body.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value).unwrap_or_default()
-    }
-}
-
-pub(crate) enum Reply {
-    Answer(u16, String),
-    With(u16, &'static str, String, String),
-    /// As many bytes as anybody will take.
-    Flood,
-    /// Nothing, for as long as the other side waits.
-    Silence,
-}
-
-/// An HTTP server on loopback with a thread for each connection.
-pub(crate) struct Peer {
-    pub(crate) url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
-}
-
-impl Peer {
-    pub(crate) fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::<Mutex<Vec<Seen>>>::default();
-        let (answer, record) = (Arc::new(answer), Arc::clone(&seen));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (answer, record) = (Arc::clone(&answer), Arc::clone(&record));
-                std::thread::spawn(move || serve(stream, &*answer, &record));
-            }
-        });
-        Self { url, seen }
-    }
-
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
-    }
-}
-
-/// One request a connection: whoever asks here asks once.
-fn serve(mut stream: TcpStream, answer: &dyn Fn(&Seen) -> Reply, record: &Mutex<Vec<Seen>>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut line = String::new();
-    if reader.read_line(&mut line).unwrap_or_default() == 0 {
-        return;
-    }
-    let mut words = line.split_whitespace();
-    let mut seen = Seen {
-        method: words.next().unwrap_or_default().to_owned(),
-        path: words.next().unwrap_or_default().to_owned(),
-        ..Seen::default()
-    };
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        seen.headers.push((name.to_owned(), value.trim().to_owned()));
-    }
-    let mut body = vec![0; seen.header("content-length").parse().unwrap_or_default()];
-    reader.read_exact(&mut body).unwrap();
-    seen.body = text(body);
-    record.lock().unwrap().push(seen.clone());
-    match answer(&seen) {
-        Reply::Answer(status, body) => send(&mut stream, status, "", "", &body),
-        Reply::With(status, name, value, body) => send(&mut stream, status, name, &value, &body),
-        Reply::Flood => {
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 52428800\r\n\r\n");
-            let block = [b'x'; 1 << 16];
-            while stream.write_all(&block).is_ok() {}
-        }
-        // Until the other side has gone.
-        Reply::Silence => drop(reader.read(&mut [0])),
-    }
-}
-
-fn send(stream: &mut TcpStream, status: u16, name: &str, value: &str, body: &str) {
-    let extra = if name.is_empty() { String::new() } else { format!("{name}: {value}\r\n") };
-    let head = format!("HTTP/1.1 {status} X\r\n{extra}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-    // A client may be gone by then, which is for the test to judge.
-    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }
 
 /// What STS answers to one who may assume a role.

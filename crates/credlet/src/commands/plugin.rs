@@ -9,8 +9,8 @@ use credlet_api::exec::EXEC_INFO_ENV;
 use credlet_api::plugin;
 use credlet_core::{Env as _, StderrSink, SystemEnv, SystemRunner, World};
 use credlet_plugins::aws::Person;
-use credlet_plugins::image::docker_helper;
-use credlet_plugins::{eks, oidc};
+use credlet_plugins::image::{acr, docker_helper, ecr, gar};
+use credlet_plugins::{aks, ci_token, eks, gke, oidc, oke};
 
 /// Be one of the credential plugins that come with credlet
 ///
@@ -30,16 +30,32 @@ pub(crate) struct Args {
 enum Name {
     /// Amazon EKS, in place of `aws eks get-token` and of aws-iam-authenticator
     Eks,
+    /// Google Kubernetes Engine, in place of gke-gcloud-auth-plugin
+    Gke,
+    /// Azure Kubernetes Service and Entra ID, in place of Azure's kubelogin
+    Aks,
+    /// Oracle Kubernetes Engine, in place of `oci ce cluster generate-token`
+    Oke,
     /// An OpenID Connect issuer, in place of kubelogin (`kubectl oidc-login`)
     Oidc,
+    /// The token of a CI job: a file, a variable or GitHub's endpoint
+    CiToken,
     /// An image credential provider that asks docker credential helpers
     DockerHelper,
+    /// Images in Amazon's registries, in place of ecr-credential-provider
+    Ecr,
+    /// Images in Google's registries, in place of auth-provider-gcp
+    Gar,
+    /// Images in Azure's registries, in place of acr-credential-provider
+    Acr,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   credlet plugin eks --region eu-west-3 --cluster-name blue
   credlet plugin eks --help
+  credlet plugin gke --use_application_default_credentials
+  credlet plugin aks get-token --login msi --server-id 6dae42f8-4368-4678-94ff-3960e28e3630
   credlet plugin oidc get-token --oidc-issuer-url https://id.example --oidc-client-id kubernetes
   credlet plugin oidc status
 
@@ -72,21 +88,23 @@ impl Name {
             stdout: &mut io::stdout(),
             stderr: &mut io::stderr(),
         };
+        let name = self.to_possible_value().map(|value| format!("credlet-{}", value.get_name())).unwrap_or_default();
+        let args = [OsString::from(name)].into_iter().chain(args.iter().cloned()).collect();
         match self {
-            Self::Eks => {
-                let args = [OsString::from("credlet-eks")].into_iter().chain(args.iter().cloned()).collect();
-                eks::run(args, &world, Arc::new(AtTerminal), io)
-            }
-            Self::Oidc => {
-                let args = [OsString::from("credlet-oidc")].into_iter().chain(args.iter().cloned()).collect();
-                oidc::run(args, &world, &(Arc::new(OnStderr) as _), io)
-            }
+            Self::Eks => eks::run(args, &world, Arc::new(AtTerminal), io),
+            Self::Gke => gke::run(args, &world, io),
+            Self::Aks => aks::run(args, &world, &(Arc::new(OnStderr) as _), io),
+            Self::Oke => oke::run(args, &world, io),
+            Self::Oidc => oidc::run(args, &world, &(Arc::new(OnStderr) as _), io),
+            Self::CiToken => ci_token::run(args, &world, io),
             Self::DockerHelper => {
-                let args = [OsString::from("credlet-docker-helper")].into_iter().chain(args.iter().cloned()).collect();
                 // Helpers' words may hold secrets: what is told of them, is told with the error.
                 let world = World { runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)), ..world };
                 docker_helper::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
             }
+            Self::Ecr => ecr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
+            Self::Gar => gar::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
+            Self::Acr => acr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
         }
     }
 }

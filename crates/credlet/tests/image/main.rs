@@ -305,6 +305,43 @@ fn docker_is_told_why_a_provider_failed() {
 }
 
 #[test]
+fn the_providers_of_the_clouds_work_by_the_names_of_the_published_ones() {
+    let node = Node::new();
+    let secret = node.watch.secret("client secret");
+    let config = node.dir.path().join("azure.json");
+    let text = serde_json::json!({"aadClientId": "sp", "aadClientSecret": secret.expose()});
+    fs::write(&config, text.to_string()).unwrap();
+    let ask = |name: &str, args: &[&str], image: &str| {
+        let provider = node.dir.path().join(name);
+        if !provider.exists() {
+            symlink(CREDLET, &provider).unwrap();
+        }
+        let request = format!(
+            "{{\"kind\":\"CredentialProviderRequest\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"image\":\"{image}\"}}"
+        );
+        node.run_as(provider.to_str().unwrap(), args, &request)
+    };
+    // A service principal needs nobody else.
+    let ran = ask("acr-credential-provider", &[config.to_str().unwrap(), "--v=3"], "foo.azurecr.io/x");
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(answer["auth"]["foo.azurecr.io"]["password"], secret.expose());
+    let elsewhere = "evil.example/x";
+    for (name, args) in [
+        ("ecr-credential-provider", &["get-credentials"][..]),
+        ("auth-provider-gcp", &["get-credentials", "--v=3"]),
+        ("acr-credential-provider", &[config.to_str().unwrap()]),
+        ("credlet-ecr", &[]),
+        ("credlet-gar", &[]),
+        ("credlet-acr", &[config.to_str().unwrap()]),
+    ] {
+        let ran = ask(name, args, elsewhere);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{name}");
+        let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((&answer["auth"], &answer["cacheDuration"]), (&serde_json::json!({}), &"0s".into()), "{name}");
+    }
+}
+
+#[test]
 fn a_provider_asks_docker_credential_helpers() {
     // The helper is credlet itself, so one goes round in a circle: provider → docker helper → provider.
     let node = Node::new();

@@ -1,4 +1,5 @@
-//! The format of `~/.aws/config` and `~/.aws/credentials`: INI, with the quirks that awscli and the SDKs give it.
+//! The format of `~/.aws/config`, of gcloud's configurations and of `~/.oci/config`: INI, with the quirks that awscli and
+//! the SDKs give it.
 //!
 //! Where awscli (Python's parser) refuses a file and the SDKs do not, we are with the SDKs: a section may stand twice,
 //! a setting may stand twice, a line that is neither is skipped, and ` #` or ` ;` after a value begins a comment.
@@ -7,22 +8,22 @@ use credlet_api::Secret;
 
 /// A section and its settings. Any of them may be a secret.
 #[derive(Debug, Default)]
-pub(super) struct Section {
-    pub(super) title: String,
+pub(crate) struct Section {
+    pub(crate) title: String,
     /// Names in lower case; those of a nested block are `block.name`.
     settings: Vec<(String, Secret)>,
 }
 
 impl Section {
     /// The value of a setting, if it is not empty. The last one of a name stands.
-    pub(super) fn value(&self, name: &str) -> Option<&str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.settings.iter().rev().find(|(key, _)| key == name);
         found.map(|(_, value)| value.expose()).filter(|value| !value.is_empty())
     }
 }
 
 /// Reads a whole file.
-pub(super) fn read(text: &str) -> Vec<Section> {
+pub(crate) fn read(text: &str) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     // How far the last setting was indented: a line that is further in belongs to it.
     let mut indent = None;
@@ -76,7 +77,7 @@ fn setting(line: &str) -> Option<(String, Secret)> {
 
 /// Splits the title of a section, or a command line, into words as a shell does: blanks separate, quotes hold together,
 /// a backslash protects. `None`: a quote is left open.
-pub(super) fn words(text: &str) -> Option<Vec<String>> {
+pub(crate) fn words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut rest = text.chars();

@@ -1,0 +1,71 @@
+//! Credentials for Google Kubernetes Engine, without gcloud's Python.
+//!
+//! **The path:** [`run`] reads the flags of gke-gcloud-auth-plugin → gcloud's [`Login`](crate::gcp::gcloud::Login) or the
+//! application default credentials give an access token → the harness of `credlet-api` prints it in the version that was
+//! asked for, which Google's own plugin does not: it always says v1beta1.
+
+mod args;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use credlet_api::exec::{ExecCredentialStatus, ExecInfo};
+use credlet_api::plugin::{self, Failure};
+use credlet_core::World;
+
+use self::args::Args;
+use crate::gcp::gcloud::Login;
+use crate::gcp::{AccessToken, CLOUD_PLATFORM, Google, Source, USERINFO_EMAIL};
+use crate::harness::{self, var};
+use crate::oauth::{self, Error};
+
+/// What a cluster needs to know: that we may, and who we are.
+const SCOPES: [&str; 2] = [CLOUD_PLATFORM, USERINFO_EMAIL];
+
+/// The whole of the plugin. `args` begin with the program's name.
+///
+/// Like Google's it also answers when nobody has said in which version, in v1beta1.
+pub fn run(args: Vec<OsString>, world: &World, mut io: plugin::World<'_>) -> ExitCode {
+    let args: Args = match harness::arguments(args, &mut io) {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    harness::answer_anybody(world, &mut io);
+    plugin::run(io, |_: ExecInfo| answer(&args, world))
+}
+
+fn answer(args: &Args, world: &World) -> Result<ExecCredentialStatus, Failure> {
+    if args.edge_cloud {
+        return Err(Failure::new(
+            "clusters of Distributed Cloud Edge have tokens of their own, which only gcloud can get",
+        )
+        .hint(
+            "leave the command `gke-gcloud-auth-plugin` in this kubeconfig user; `credlet cache wrap` makes it faster",
+        ));
+    }
+    let given = || var(&*world.env, "CLOUDSDK_AUTH_ACCESS_TOKEN");
+    if !args.application_default
+        && let Some(token) = given()
+    {
+        return Ok(AccessToken::new(token, None).status());
+    }
+    let token = harness::wait(token(args, world))?.map_err(oauth::failure)?;
+    Ok(token.status())
+}
+
+async fn token(args: &Args, world: &World) -> Result<AccessToken, Error> {
+    let mut google = Google::new(world);
+    if !args.cache {
+        google = google.forgetful();
+    }
+    let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    if args.application_default {
+        let impersonate = said(&args.impersonate).unwrap_or_default();
+        let chain: Vec<_> = impersonate.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        let source = google.impersonating(Source::application_default(&*world.env)?, &chain);
+        return google.token(&source, &SCOPES).await;
+    }
+    let mut login = Login::default();
+    (login.account, login.impersonate) = (said(&args.account), said(&args.impersonate));
+    login.token(&google, &SCOPES).await
+}
