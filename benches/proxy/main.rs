@@ -1,0 +1,84 @@
+//! What `benches/proxy/run` needs on both sides of a proxy: an API server behind it, and a load in front of it that
+//! speaks to Unix sockets.
+//!
+//! ```text
+//! proxy-load upstream DIR                              an API server that wants a client certificate; its files in DIR
+//! proxy-load requests PLACE PATH CONNECTIONS SECONDS   as many GETs as there is time for
+//! proxy-load watches PLACE PATH COUNT                  so many open watches, and GETs behind them, until stdin ends
+//! proxy-load events PLACE PATH                         how old the events of a watch are when they arrive
+//! ```
+//!
+//! A PLACE is the path of a socket, or `DIR@host:port` for the server itself. Each prints one line of `name=value`
+//! pairs.
+
+mod connection;
+mod events;
+mod requests;
+mod upstream;
+mod watches;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+type Done = Result<(), Box<dyn Error + Send + Sync>>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["upstream", dir] => upstream::run(dir.as_ref()).await,
+        ["requests", place, path, connections, seconds] => requests::run(place, path, connections, seconds).await,
+        ["watches", place, path, count] => watches::run(place, path, count).await,
+        ["events", place, path] => events::run(place, path).await,
+        _ => Err("see the head of benches/proxy/main.rs".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The product's clock counts in steps of milliseconds, which is all that it needs.
+#[expect(clippy::disallowed_methods, reason = "microseconds are what is measured")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Microseconds of the time of day, which two processes have in common.
+#[expect(clippy::disallowed_methods, reason = "microseconds are what is measured")]
+fn time_of_day() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// One line of result.
+#[expect(clippy::print_stdout, reason = "printing is what it is for")]
+fn tell(line: &str) {
+    println!("{line}");
+}
+
+#[expect(clippy::print_stderr, reason = "printing is what it is for")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}
+
+/// Waits until whoever started us lets go of our standard input.
+async fn until_let_go() -> Done {
+    tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+/// The value below which this part of them lies.
+fn percentile(values: &mut [u64], part: usize) -> u64 {
+    values.sort_unstable();
+    let last = values.len().saturating_sub(1);
+    values.get(last * part / 100).copied().unwrap_or_default()
+}
