@@ -49,6 +49,8 @@ async fn options(args: &Args, settings: &Settings, world: &World) -> Result<Opti
         .flatten()
         .collect(),
         grant_type: if settings.method == Method::Interactive { GrantType::Authcode } else { GrantType::DeviceCode },
+        // Whoever wants a code has no browser here.
+        skip_open_browser: settings.method == Method::DeviceCode,
         listen_address: vec![listen(redirect_url.as_deref())?],
         redirect_url,
         authentication_timeout_sec: 180,
