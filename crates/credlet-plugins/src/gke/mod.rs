@@ -60,9 +60,8 @@ async fn token(args: &Args, world: &World) -> Result<AccessToken, Error> {
     }
     let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     if args.application_default {
-        let impersonate = said(&args.impersonate).unwrap_or_default();
-        let chain: Vec<_> = impersonate.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        let source = google.impersonating(Source::application_default(&*world.env)?, &chain);
+        let source = Source::application_default(&*world.env)?;
+        let source = google.impersonating(source, args.impersonate.as_deref());
         return google.token(&source, &SCOPES).await.map_err(no_file);
     }
     let mut login = Login::default();
