@@ -10,7 +10,7 @@ use credlet_api::Secret;
 #[derive(Debug, Parser)]
 #[command(
     name = "credlet-aks",
-    disable_version_flag = true,
+    version,
     args_override_self = true,
     override_usage = "credlet-aks get-token --login METHOD --server-id ID [OPTIONS]"
 )]

@@ -11,7 +11,7 @@ use credlet_core::World;
 use super::args::Args;
 use super::settings::{Method, Settings};
 use crate::azure::{Entra, scope, tenant_in_path};
-use crate::oauth::{self, Error};
+use crate::oauth::{self, Error, refused};
 use crate::oidc::{self, Asked, GrantType, Options, Talk};
 use crate::store::{Shelf, key};
 use crate::web::{Ask, Web};
@@ -49,6 +49,8 @@ async fn options(args: &Args, settings: &Settings, world: &World) -> Result<Opti
         .flatten()
         .collect(),
         grant_type: if settings.method == Method::Interactive { GrantType::Authcode } else { GrantType::DeviceCode },
+        // Whoever wants a code has no browser here.
+        skip_open_browser: settings.method == Method::DeviceCode,
         listen_address: vec![listen(redirect_url.as_deref())?],
         redirect_url,
         authentication_timeout_sec: 180,
@@ -86,7 +88,9 @@ async fn tenant_id(authority: &str, tenant: &str, world: &World) -> Result<Strin
     let answer = Web::new(world).fetch(Ask::get(format!("{authority}/{tenant}/v2.0{DISCOVERY_PATH}"))).await;
     let answer = answer.map_err(failed)?;
     if !answer.status.is_success() {
-        return Err(Error::config(what, "is not known to Entra ID").advise("see --tenant-id and --environment"));
+        return Err(refused(&answer, &what, |code| {
+            matches!(code, "400" | "404").then_some("there is no such tenant: see --tenant-id and --environment")
+        }));
     }
     let issuer =
         Metadata::decode(answer.body()).map_err(|_| failed(answer.nonsense("that is no discovery document")))?;

@@ -26,7 +26,7 @@ const SKEW: i64 = 300;
 
 /// The token of a CI job as a credential for a cluster that trusts the CI's issuer.
 #[derive(Debug, Parser)]
-#[command(name = "credlet-ci-token", disable_version_flag = true, args_override_self = true)]
+#[command(name = "credlet-ci-token", version, args_override_self = true)]
 struct Args {
     /// The file with the token: a projected service account token, or one that an earlier step has written.
     #[arg(long, visible_alias = "token-file", value_name = "FILE", conflicts_with_all = ["variable", "audience"])]

@@ -49,16 +49,20 @@ impl Login {
         let file = |section, name| property(section, name).map(PathBuf::from);
         if let Some(path) = file("auth", "access_token_file") {
             let token = oauth::token_file(&path, "the access token")?;
-            return self.become_other(google, AccessToken::new(token, None), impersonate, scopes).await;
+            let token = AccessToken::new(token, None);
+            return match impersonate.and_then(|chain| google.impersonation(&chain)) {
+                Some((url, delegates)) => google.impersonate(&url, &delegates, None, &token, scopes).await,
+                None => Ok(token),
+            };
         }
         if let Some(path) = file("auth", "credential_file_override") {
             let source = Source::file(&path)?;
-            return google.token(&chained(google, source, impersonate.as_deref()), scopes).await;
+            return google.token(&google.impersonating(source, impersonate.as_deref()), scopes).await;
         }
         let account = self.account.clone().or_else(|| property("core", "account"));
         let Some(account) = account.filter(|account| !account.is_empty()) else {
             let source = Source::Metadata { account: "default".into() };
-            let token = google.token(&chained(google, source, impersonate.as_deref()), scopes).await;
+            let token = google.token(&google.impersonating(source, impersonate.as_deref()), scopes).await;
             return token.map_err(|error| nobody(&config, error));
         };
         if impersonate.is_none()
@@ -71,33 +75,9 @@ impl Login {
             None => Source::Metadata { account: account.clone() },
         };
         let is_metadata = matches!(source, Source::Metadata { .. });
-        let token = google.token(&chained(google, source, impersonate.as_deref()), scopes).await;
+        let token = google.token(&google.impersonating(source, impersonate.as_deref()), scopes).await;
         token.map_err(|error| if is_metadata { unknown(&account, error) } else { error })
     }
-
-    async fn become_other(
-        &self,
-        google: &Google,
-        token: AccessToken,
-        impersonate: Option<String>,
-        scopes: &[&str],
-    ) -> Result<AccessToken, Error> {
-        let Some(chain) = impersonate else { return Ok(token) };
-        // Only the names are of use: the token is at hand.
-        let nobody = Source::Metadata { account: String::new() };
-        match chained(google, nobody, Some(&chain)) {
-            Source::Impersonated { url, delegates, .. } => {
-                google.impersonate(&url, &delegates, None, &token, scopes).await
-            }
-            _ => Ok(token),
-        }
-    }
-}
-
-fn chained(google: &Google, source: Source, impersonate: Option<&str>) -> Source {
-    let chain: Vec<_> =
-        impersonate.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    google.impersonating(source, &chain)
 }
 
 /// gcloud's files.

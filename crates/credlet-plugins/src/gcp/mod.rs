@@ -101,17 +101,21 @@ impl Google {
         })
     }
 
-    /// Another service account with the rights of a source. `chain` are the accounts on the way, the last one is the
-    /// one to become.
-    pub fn impersonating(&self, from: Source, chain: &[&str]) -> Source {
-        match chain.split_last() {
+    /// The source, or another service account with its rights. `chain` are accounts separated by commas: the last one
+    /// is the one to become, the others are on the way.
+    pub fn impersonating(&self, from: Source, chain: Option<&str>) -> Source {
+        match self.impersonation(chain.unwrap_or_default()) {
+            Some((url, delegates)) => Source::Impersonated { url, delegates, from: Box::new(from) },
             None => from,
-            Some((account, delegates)) => Source::Impersonated {
-                url: self.impersonation_url(account),
-                delegates: delegates.iter().map(|name| format!("projects/-/serviceAccounts/{name}")).collect(),
-                from: Box::new(from),
-            },
         }
+    }
+
+    /// Where such a chain leads, and by way of whom.
+    fn impersonation(&self, chain: &str) -> Option<(String, Vec<String>)> {
+        let names: Vec<_> = chain.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        let (account, delegates) = names.split_last()?;
+        let delegates = delegates.iter().map(|name| format!("projects/-/serviceAccounts/{name}"));
+        Some((self.impersonation_url(account), delegates.collect()))
     }
 
     /// The address at which a token of this service account is to be had by those who may act as it.

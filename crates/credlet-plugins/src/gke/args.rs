@@ -5,7 +5,7 @@ use clap::{ArgAction, Parser};
 /// Takes the flags of `gke-gcloud-auth-plugin`, so that a kubeconfig changes one word: its command. Without flags it is the
 /// account that gcloud has logged in.
 #[derive(Debug, Parser)]
-#[command(name = "credlet-gke", disable_version_flag = true, args_override_self = true)]
+#[command(name = "credlet-gke", version, args_override_self = true)]
 pub(super) struct Args {
     /// Use the application default credentials: the file in GOOGLE_APPLICATION_CREDENTIALS, the one of `gcloud auth
     /// application-default login`, or this machine's own account.

@@ -60,12 +60,24 @@ async fn token(args: &Args, world: &World) -> Result<AccessToken, Error> {
     }
     let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     if args.application_default {
-        let impersonate = said(&args.impersonate).unwrap_or_default();
-        let chain: Vec<_> = impersonate.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        let source = google.impersonating(Source::application_default(&*world.env)?, &chain);
-        return google.token(&source, &SCOPES).await;
+        let source = Source::application_default(&*world.env)?;
+        let source = google.impersonating(source, args.impersonate.as_deref());
+        return google.token(&source, &SCOPES).await.map_err(no_file);
     }
     let mut login = Login::default();
     (login.account, login.impersonate) = (said(&args.account), said(&args.impersonate));
     login.token(&google, &SCOPES).await
+}
+
+/// Where there is no machine's account either.
+fn no_file(error: Error) -> Error {
+    match error {
+        Error::NoCredentials { cloud, tried, .. } => {
+            let reason =
+                "there is no file in GOOGLE_APPLICATION_CREDENTIALS or of `gcloud auth application-default login`";
+            let hint = "log in with `gcloud auth application-default login`, or name a key file in GOOGLE_APPLICATION_CREDENTIALS";
+            Error::NoCredentials { cloud, tried: [vec![reason.to_owned()], tried].concat(), hint }
+        }
+        error => error,
+    }
 }

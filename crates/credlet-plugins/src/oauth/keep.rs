@@ -16,6 +16,9 @@ use crate::store::Shelf;
 /// How long another run may take to fetch the same.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// No token lives longer.
+const OLDEST: Duration = Duration::from_secs(48 * 60 * 60);
+
 /// Tokens that were fetched, each under a name that is made of all that decides what it is: whoever has another key or
 /// account has another name.
 #[derive(Clone, Debug)]
@@ -62,7 +65,7 @@ impl Kept {
         if let Some(expires) = token.expires {
             let record =
                 Record { token: token.token.clone(), issued: asked_at.as_second(), expires: expires.as_second() };
-            shelf.write(key, record.encode().as_bytes());
+            shelf.write_and_sweep(key, record.encode().as_bytes(), OLDEST);
             // The one who asked has had it once.
             self.is_liked(shelf, key, &record);
         }
@@ -106,5 +109,25 @@ impl Record {
         let wire = Wire { token: self.token.expose(), issued: self.issued, expires: self.expires };
         // Texts and numbers always become JSON.
         Zeroizing::new(serde_json::to_string(&wire).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_fetched_anew_a_little_before_its_end_and_after_a_jump_of_the_clock() {
+        let record = |expires| Record { token: "t".into(), issued: 1000, expires };
+        let fresh_until = |expires| {
+            let fresh = |now: &i64| record(expires).is_fresh(Timestamp::from_second(*now).unwrap());
+            (0..9000).rev().find(fresh)
+        };
+        assert_eq!(fresh_until(1000 + 3600), Some(1000 + 3600 - 61));
+        assert_eq!(fresh_until(1000 + 300), Some(1000 + 300 - 31));
+        assert_eq!(fresh_until(1000 + 5), Some(1000 + 5 - 11));
+        let set_back = Timestamp::from_second(900).unwrap();
+        assert!(!record(4600).is_fresh(set_back));
+        assert!(!Record { token: "".into(), ..record(4600) }.is_fresh(Timestamp::from_second(1000).unwrap()));
     }
 }

@@ -8,7 +8,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(
     name = "credlet-oke",
-    disable_version_flag = true,
+    version,
     args_override_self = true,
     override_usage = "credlet-oke --cluster-id OCID [OPTIONS]"
 )]

@@ -39,9 +39,7 @@ pub(super) fn token(
     now: Timestamp,
 ) -> Result<ExecCredentialStatus, Error> {
     let key = RsaKey::from_pem(signer.key.as_bytes(), "the signing key")?;
-    let place = Error::config("--endpoint", "is not an address like https://host");
-    let server = Server::parse(endpoint).map_err(|_| place)?;
-    let host = endpoint.split_once("://").map_or(server.host(), |(_, rest)| rest.split('/').next().unwrap_or_default());
+    let host = host(endpoint).ok_or_else(|| Error::config("--endpoint", "is not an address like https://host"))?;
     let path = format!("/cluster_request/{cluster}");
     let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     let signature =
@@ -62,6 +60,13 @@ pub(super) fn token(
     // A signature is worth nothing once its session is over.
     let end = signer.session.as_ref().and_then(credlet_api::oidc::expiry).map_or(end, |session| session.min(end));
     Ok(ExecCredentialStatus::token(token).expiring(end))
+}
+
+/// As it stands in the address, with a port only if that has one.
+fn host(endpoint: &str) -> Option<&str> {
+    Server::parse(endpoint).ok()?;
+    let (_, rest) = endpoint.split_once("://")?;
+    rest.split('/').next()
 }
 
 /// As forms have it: a blank is a plus.

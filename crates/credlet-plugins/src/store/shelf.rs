@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 use credlet_core::{Clock, Env};
+use jiff::Timestamp;
 use zeroize::Zeroizing;
 
 use super::{Lock, Store, StoreError};
@@ -36,6 +37,17 @@ impl Shelf {
     /// Puts it there.
     pub(crate) fn write(&self, key: &str, bytes: &[u8]) {
         Store::open(&self.dir).and_then(|store| store.write(key, bytes)).map(Some).unwrap_or_else(unused);
+    }
+
+    /// Puts it there, and removes what was put there so much earlier: names are made of what they are for, and that
+    /// changes. Earlier by the clock of the disk, which need not be ours.
+    pub(crate) fn write_and_sweep(&self, key: &str, bytes: &[u8], age: Duration) {
+        self.write(key, bytes);
+        let written = std::fs::metadata(self.dir.join(key)).and_then(|about| about.modified()).ok();
+        let oldest = written.and_then(|at| Timestamp::try_from(at.checked_sub(age)?).ok());
+        if let (Some(store), Some(oldest)) = (self.store(), oldest) {
+            store.sweep(oldest).map(Some).unwrap_or_else(unused);
+        }
     }
 
     /// Waits until nobody else is fetching the same. `None`: there is no way to know, or somebody takes too long.

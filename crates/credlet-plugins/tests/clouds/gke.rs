@@ -132,6 +132,8 @@ fn a_foreign_token_in_a_file_is_exchanged_and_may_become_a_service_account() {
     let seen = server.seen();
     let asked: serde_json::Value = serde_json::from_str(&seen.last().unwrap().body).unwrap();
     assert_eq!(asked["lifetime"], "900s");
+    let scope = seen[seen.len() - 2].field("scope");
+    assert_eq!(scope, "https%3A%2F%2Fwww.googleapis.com%2Fauth%2Fcloud-platform", "IAM wants nothing else");
     assert_eq!(asked["scope"].as_array().unwrap().len(), 2);
 
     // Whoever is in the file now is somebody else.
@@ -200,4 +202,36 @@ fn a_token_that_is_itself_a_jwt_never_outlives_itself() {
     let server = Peer::start(move |_| granted(&token));
     let stage = adc(Stage::new(), &account("a@b", &server.url));
     assert_eq!(stage.gke(ADC).expires(), "2026-11-15T20:00:00Z");
+}
+
+#[test]
+fn nothing_anywhere_says_where_was_looked() {
+    let run = Stage::new().gke(ADC);
+    assert!(run.refusal().contains("there is no file in GOOGLE_APPLICATION_CREDENTIALS or of"), "{run:?}");
+    assert!(
+        run.stderr.contains("; NO_GCE_CHECK is set\nhint: log in with `gcloud auth application-default login`"),
+        "{run:?}"
+    );
+    assert!(Stage::new().gke("--use_edge_cloud --location x --cluster y").refusal().contains("Distributed Cloud Edge"));
+}
+
+#[test]
+fn gcloud_sees_that_the_plugin_is_there() {
+    let run = Stage::new().gke("--version");
+    assert_eq!((run.code, run.stderr.as_str()), (std::process::ExitCode::SUCCESS, ""));
+    assert!(run.stdout.starts_with("credlet-gke "), "{run:?}");
+}
+
+#[test]
+fn old_tokens_are_swept_away() {
+    let server = Peer::start(|_| granted("ya29.x"));
+    let stage = adc(Stage::new(), &account("a@b", &server.url));
+    stage.gke(ADC).token();
+    let old = stage.file(".cache/credlet/gcp/old", "{}");
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    std::fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+    stage.file("key.json", account("other@b", &server.url));
+    stage.gke(ADC).token();
+    assert!(!old.exists());
+    assert!(kept(stage.home.path()) >= 2, "what is new stays");
 }

@@ -7,7 +7,8 @@ const CLUSTER: &str = "ocid1.cluster.oc1.eu-frankfurt-1.aaaa";
 
 fn stage(more: &str) -> Stage {
     let stage = Stage::new();
-    stage.file(".oci/key.pem", &key().pem);
+    // As the console hands it out: with a label below.
+    stage.file(".oci/key.pem", format!("{}OCI_API_KEY\n", key().pem));
     stage.file(
         ".oci/config",
         format!("[DEFAULT]\nuser=ocid1.user\nfingerprint=aa:bb\nkey_file=~/.oci/key.pem\ntenancy=ocid1.tenancy\nregion=eu-frankfurt-1\n{more}"),
@@ -109,6 +110,7 @@ fn what_is_missing_or_malformed_is_told() {
         (whole, &key().pem, &format!("{cluster} --profile nope"), "the profile `nope` is not in "),
         (whole, &key().pem, &format!("{cluster} --auth instance_principal"), "--auth is `instance_principal`"),
         (whole, &key().pem, &format!("{cluster} --endpoint nowhere:x:y"), "--endpoint is not an address"),
+        (whole, &key().pem, &format!("{cluster} --endpoint containerengine.example"), "--endpoint is not an address"),
         (whole, &key().pem, "", "which cluster?"),
         (whole, &key().pem, "--cluster-id a/../b", "characters that no OCID has"),
         (whole, &key().pem, "iam user list", "`iam` is no command of this plugin"),
