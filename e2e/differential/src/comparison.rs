@@ -24,7 +24,7 @@ pub(crate) struct Difference<'a> {
 
 /// One question that both sides can be asked. A case is plain JSON, so that it can be shrunk and kept without knowing what
 /// it means: every member of it may be missing.
-pub(crate) trait Comparison {
+pub(crate) trait Comparison: Sync {
     /// Also the name of its folder under `regressions/`.
     fn name(&self) -> &'static str;
 

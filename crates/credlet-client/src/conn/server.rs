@@ -97,7 +97,9 @@ impl Server {
         if let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) {
             let port = authority.port_u16().unwrap_or(default_port(scheme));
             let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-            if *scheme == self.scheme && port == self.port && host.eq_ignore_ascii_case(&self.host) {
+            // One with escapes in it is only compared as it is written.
+            let same = *authority == self.authority || port == self.port && host.eq_ignore_ascii_case(&self.host);
+            if *scheme == self.scheme && same {
                 return Ok(());
             }
         } else if uri.authority().is_none() {
@@ -231,6 +233,10 @@ mod tests {
         let refused = "a request for evil.example does not belong on a connection to api.example:6443";
         assert_eq!(address("https://evil.example:6443/a?token=x").unwrap_err(), refused);
         assert!(address("http://api.example:6443/a").is_err());
+        let server = Server::parse("https://[fe80::1%25eth0]:6443").unwrap();
+        assert_eq!(server.host(), "fe80::1%eth0");
+        let mut request = Request::get("https://[fe80::1%25eth0]:6443/a").body(()).unwrap();
+        assert!(server.address(&mut request).is_ok());
         assert!(address("https://api.example/a").is_err());
     }
 }

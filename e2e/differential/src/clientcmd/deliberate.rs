@@ -20,6 +20,11 @@ pub(super) fn reason(files: &[String], overrides: &Value, difference: &Differenc
         ("ok" | "use", "load") if why.contains("-data` that is not base64") && lists_bytes(files) => {
             Some("data is text, not a list of bytes")
         }
+        ("ok" | "use", "load")
+            if why.contains("`users[].user.token` that is not a string") && has_twice(files, "token") =>
+        {
+            Some("in YAML too, what is there twice must be right twice")
+        }
         ("ok", "ok") => changed(files, overrides, &difference.plain["config"], &difference.ours["config"]),
         _ => None,
     }
@@ -140,6 +145,15 @@ fn connectable(url: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c);
     let escaped = host.contains('%') && !host.starts_with('[');
     port && !host.is_empty() && !escaped && url.chars().all(plain)
+}
+
+/// Whether a member with this name may stand twice in one object.
+fn has_twice(files: &[String], name: &str) -> bool {
+    let twice = |text: &String| {
+        let lines = text.lines().filter(|line| line.trim_start().starts_with(&format!("{name}:"))).count();
+        lines > 1 || text.matches(&format!("\"{name}\":")).count() > 1
+    };
+    files.iter().any(twice)
 }
 
 /// Whether some `…-data` is a list.

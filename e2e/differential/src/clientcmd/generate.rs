@@ -21,7 +21,7 @@ pub(super) fn case(rng: &mut Rng) -> Value {
 
 fn file(rng: &mut Rng) -> Value {
     json!({
-        "place": pick(rng, &["top", "top", "top", "sub", "sub", "nowhere"]),
+        "place": if rarely(rng, 20) { "nowhere" } else { pick(rng, &["top", "top", "top", "sub", "sub"]) },
         "style": pick(rng, &["yaml", "yaml", "json", "flow", "document", "pretty"]),
         "doc": if rarely(rng, 60) { any(rng, 2) } else { config(rng) },
     })
@@ -68,7 +68,7 @@ fn config(rng: &mut Rng) -> Value {
         ("clusters", "cluster", cluster),
         ("users", "user", user),
     ] {
-        if rarely(rng, 12) {
+        if rarely(rng, 25) {
             continue;
         }
         if rarely(rng, 300) {
