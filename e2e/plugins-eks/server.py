@@ -1,12 +1,21 @@
-"""An API server that knows one answer, and writes down the bearer token it was asked with. One that is in the file beside it,
-of the same name with `.refused`, is refused."""
+"""As much of an API server as `kubectl get pods` needs. It writes down the bearer token it was asked with; one that is in the
+file beside it, of the same name with `.refused`, is refused."""
 
 import http.server
+import json
 import pathlib
 import ssl
 import sys
 
 port, certificate, key, bearer = sys.argv[1:]
+PODS = {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get", "list"]}
+ANSWERS = {
+    "/version": {"major": "1", "minor": "33", "gitVersion": "v1.33.0"},
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+    "/api/v1": {"kind": "APIResourceList", "groupVersion": "v1", "resources": [PODS]},
+    "/api/v1/namespaces/default/pods": {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []},
+}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -14,10 +23,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         pathlib.Path(bearer).write_text(token)
         refused = pathlib.Path(f"{bearer}.refused")
+        known = ANSWERS.get(self.path.partition("?")[0])
+        body = json.dumps(known).encode() if known else b"ok"
         self.send_response(401 if refused.exists() and refused.read_text() == token else 200)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Type", "application/json" if known else "text/plain")
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(b"ok")
+        self.wfile.write(body)
 
     def log_message(self, *_):
         pass
