@@ -1,6 +1,6 @@
 //! Credentials for Google Kubernetes Engine, without gcloud's Python.
 //!
-//! **The path:** [`run`] reads the flags of gke-gcloud-auth-plugin → gcloud's [`Login`](crate::gcp::gcloud::Login) or the
+//! **The path:** [`run`] reads the flags of gke-gcloud-auth-plugin → gcloud's [`Login`] or the
 //! application default credentials give an access token → the harness of `credlet-api` prints it in the version that was
 //! asked for, which Google's own plugin does not: it always says v1beta1.
 
