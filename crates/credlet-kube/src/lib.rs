@@ -53,6 +53,7 @@
 //! | `NO_PROXY` | compared with the proxy's address | compared with the server's, as Go does |
 //! | HTTP/2 | no: one connection per open request or watch | yes, and HTTP/1.1 for servers without |
 //! | `exec`, `attach`, `port-forward` (feature `ws`) | yes | yes, over HTTP/1.1, `401` included |
+//! | a plugin that answers with a proxy (KEP-2718) | no | by feature `proxy`, on by default; `CLIENT_EXEC_PROXY=false` switches it off |
 //! | gzip | by feature `gzip` | by feature `gzip`, on by default |
 //! | another try after 429, 503, 504 | yes, `default_retry` | the same layer, [`Options::retry`] |
 //! | tracing span | one per attempt, below the credential | one per attempt, the credential and a second sending after `401` in it |

@@ -30,7 +30,7 @@ pub struct Dir {
 
 impl Dir {
     /// Where the directories of all proxies of this user are: below `$XDG_RUNTIME_DIR` if that is this user's own, else
-    /// below `/run` for root, else below the directory for temporary files.
+    /// below `/run` for root if there is one, else below the directory for temporary files.
     pub fn all(env: &dyn Env) -> PathBuf {
         let euid = rustix::process::geteuid().as_raw();
         let set = |name| env.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -38,7 +38,7 @@ impl Dir {
         let ours = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == euid);
         match set("XDG_RUNTIME_DIR").filter(ours) {
             Some(runtime) => runtime.join(APP),
-            None if euid == 0 => Path::new("/run").join(APP),
+            None if euid == 0 && Path::new("/run").is_dir() => Path::new("/run").join(APP),
             None => set("TMPDIR").unwrap_or_else(|| "/tmp".into()).join(format!("{APP}-{euid}")),
         }
     }

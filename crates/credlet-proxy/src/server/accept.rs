@@ -83,6 +83,20 @@ impl Connections {
         }
     }
 
+    /// Takes in whoever has connected but was not seen yet, and gives them a moment to send what they came for: their
+    /// requests are not for the next proxy, and may not be sent twice.
+    pub(super) async fn accept_waiting(&mut self, doors: &Doors) {
+        const MOMENT: Duration = Duration::from_millis(50);
+        let over = tokio::time::sleep(MOMENT);
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                () = self.accept(doors) => {}
+                () = &mut over => return,
+            }
+        }
+    }
+
     /// Returns when all have ended.
     pub(super) async fn ended(mut self) {
         while self.open.join_next().await.is_some() {}

@@ -43,6 +43,9 @@ impl Authorities {
     }
 
     fn allows(&self, asked: &str) -> bool {
+        if asked == self.authority.as_str() {
+            return true;
+        }
         let Ok(asked) = asked.parse::<Authority>() else { return false };
         if asked.as_str().contains('@') {
             return false;

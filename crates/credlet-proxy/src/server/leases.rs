@@ -106,6 +106,11 @@ impl Leases {
         book.closed
     }
 
+    /// Accepts nobody any more, whoever is there.
+    pub(super) fn shut(&self) {
+        self.book().closed = true;
+    }
+
     fn end(&self, key: (u64, u64)) {
         let mut book = self.book();
         book.files.remove(&key);

@@ -68,13 +68,17 @@ impl Place {
         })
     }
 
-    /// Takes the sockets away and lets the next proxy in.
-    pub(super) fn leave(self) {
-        if self.dir.process().is_some() {
-            return self.dir.remove();
-        }
+    /// Takes the names of the sockets away. Those who know them already may still come in.
+    pub(super) fn hide(&self) {
         let _ = fs::remove_file(self.dir.socket());
         let _ = fs::remove_file(self.dir.control());
+    }
+
+    /// Lets the next proxy in.
+    pub(super) fn leave(self) {
+        if self.dir.process().is_some() {
+            self.dir.remove();
+        }
     }
 }
 

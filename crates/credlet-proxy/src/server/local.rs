@@ -96,12 +96,15 @@ impl Authority {
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
         let _ = std::fs::remove_file(&draft);
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        let linked = file.write_all(text.expose().as_bytes()).and_then(|()| std::fs::hard_link(&draft, path));
+        file.write_all(text.expose().as_bytes()).and_then(|()| file.sync_all())?;
+        let put = match std::fs::hard_link(&draft, path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            // There are file systems without links. There the last one wins, and the other has its own until it ends.
+            Err(_) => std::fs::rename(&draft, path),
+            linked => linked,
+        };
         let _ = std::fs::remove_file(&draft);
-        match linked {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
-            _ => {}
-        }
+        put?;
         Self::read(path)?.ok_or(AuthorityError::Kept { reason: "has gone again" })
     }
 

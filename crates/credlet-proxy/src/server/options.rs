@@ -87,6 +87,9 @@ pub struct Options {
     pub max_life: Duration,
     /// How long requests that are in flight at the end may take: 10 s. Upgraded connections are cut at once.
     pub drain: Duration,
+    /// Whether SIGTERM and SIGINT end it in good order, and not at once. They do by default: a proxy has its process to
+    /// itself, as a rule.
+    pub heeds_signals: bool,
     /// Whose requests are answered besides this user's own. Nobody's by default.
     pub also_serve: Vec<u32>,
 }
@@ -103,6 +106,7 @@ impl Options {
             linger: Duration::from_secs(5 * 60),
             max_life: Duration::from_secs(12 * 60 * 60),
             drain: Duration::from_secs(10),
+            heeds_signals: true,
             also_serve: Vec::new(),
         }
     }

@@ -21,7 +21,10 @@ impl Peers {
     /// Whether this one may come in. Root could become us anyway, but has no business here.
     pub(super) fn admit(&self, stream: &UnixStream) -> bool {
         match stream.peer_cred() {
-            Ok(peer) if self.admits(peer.uid()) => true,
+            Ok(peer) if self.admits(peer.uid()) => {
+                tracing::debug!(uid = peer.uid(), pid = peer.pid(), "somebody connects");
+                true
+            }
             Ok(peer) => {
                 // The number of a process may be another's by now: it is for people who read logs.
                 tracing::warn!(uid = peer.uid(), pid = peer.pid(), "somebody else's connection is refused");

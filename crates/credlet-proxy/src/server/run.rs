@@ -32,7 +32,11 @@ const FIRST_CLIENT: Duration = Duration::from_secs(30);
 
 /// For so long a client without a lock may go on without asking again. It has a certificate for longer, but who knows
 /// whether it is still there.
-const WITHOUT_LOCK: SignedDuration = SignedDuration::from_mins(30);
+const WITHOUT_LOCK: SignedDuration = SignedDuration::from_mins(10);
+
+/// So much longer the proxy stays than it has told such a client: a request that leaves in the last moment should meet
+/// somebody.
+const LAST_MOMENT: Duration = Duration::from_secs(60);
 
 /// Serves until nobody needs it any more. For a daemon that has told its starter that it listens, use [`Server::bind`]
 /// and [`Server::run`].
@@ -91,6 +95,21 @@ impl Server {
     pub async fn bind(signer: Arc<dyn Signer>, options: Options) -> Result<Self, ServeError> {
         let settings = options.target.settings.clone();
         let (clock, crypto, server) = (settings.clock.clone(), settings.crypto.clone(), settings.server.clone());
+        let (ending, told) = watch::channel(false);
+        let (metrics, leases) = (Metrics::new(), Leases::new());
+        for path in &options.leases {
+            if leases.take(path).map_err(|error| ServeError::Lease { reason: error.into() })? == Taken::Gone {
+                return Err(ServeError::ClientGone);
+            }
+        }
+        let stack = Stack {
+            signer,
+            upstream: conn::Client::new(settings)?,
+            metrics: Arc::clone(&metrics),
+            clock: Arc::clone(&clock),
+            ending: told,
+        };
+
         let place = Place::take(options.dir.clone()).await?;
         let peers = Peers::new(options.also_serve.clone());
 
@@ -113,20 +132,6 @@ impl Server {
         let socket = place.listen(options.dir.socket())?;
         let doors = Doors { socket, peers, socket_tls, socket_authorities, loopback };
 
-        let (ending, told) = watch::channel(false);
-        let (metrics, leases) = (Metrics::new(), Leases::new());
-        for path in &options.leases {
-            if leases.take(path).map_err(|error| ServeError::Lease { reason: error.into() })? == Taken::Gone {
-                return Err(ServeError::ClientGone);
-            }
-        }
-        let stack = Stack {
-            signer,
-            upstream: conn::Client::new(settings)?,
-            metrics: Arc::clone(&metrics),
-            clock: Arc::clone(&clock),
-            ending: told,
-        };
         let shared = Shared {
             stack: Arc::new(stack),
             leases,
@@ -173,8 +178,11 @@ impl Server {
             }
         };
         tracing::info!(?ended, "the proxy ends");
-        // In this order: nobody finds us any more, then the next one may come, then those who are here are seen off.
-        // (The port is free before the sockets' names are: the next one wants both.)
+        // In this order: nobody finds us any more; who had found us comes in, and may say what it wants; the port is
+        // free; the next proxy may come; those who are here are seen off.
+        self.shared.leases.shut();
+        self.place.hide();
+        connections.accept_waiting(&self.doors).await;
         drop((self.doors, self.control));
         self.place.leave();
         self.ending.send_replace(true);
@@ -227,7 +235,7 @@ impl Shared {
     /// Stays for a client that has no lock. False: too late.
     pub(super) fn stay(&self) -> bool {
         let some = Duration::try_from(WITHOUT_LOCK).unwrap_or_default();
-        self.leases.take_until(self.clock.monotonic() + some)
+        self.leases.take_until(self.clock.monotonic() + some + LAST_MOMENT)
     }
 
     pub(super) fn elsewhere(&self) -> Elsewhere {
@@ -251,17 +259,16 @@ impl Shared {
 async fn live(shared: &Shared, options: &Options) -> Ended {
     tokio::select! {
         () = shared.stop.notified() => Ended::Told,
-        () = told_by_signal() => Ended::Told,
+        () = told_by_signal(options.heeds_signals) => Ended::Told,
         () = shared.clock.sleep(options.max_life) => Ended::Old,
         () = unneeded(shared, options.linger) => Ended::Unneeded,
     }
 }
 
-async fn told_by_signal() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
+/// Never returns if signals are none of our business.
+async fn told_by_signal(heeds: bool) {
+    let caught = heeds.then(|| Some((signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?)));
+    let Some((mut terminate, mut interrupt)) = caught.flatten() else { return std::future::pending().await };
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

@@ -143,7 +143,9 @@ impl Stack {
             self.upstream.publish(credential)?;
         }
         self.signer.sign(&mut head, digest).await?;
-        Ok(self.upstream.send(Request::from_parts(head, payload)).await?)
+        let response = self.upstream.send(Request::from_parts(head, payload)).await?;
+        self.signer.answered(response.headers());
+        Ok(response)
     }
 }
 

@@ -37,8 +37,8 @@ pub trait Signer: fmt::Debug + Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
-    /// The head of every answer from the API server, as it comes by: its `Date` tells a signer of a clock that is wrong.
-    fn answered(&self, _head: &http::response::Parts) {}
+    /// The headers of every answer from the API server, as they come by: `Date` tells a signer of a clock that is wrong.
+    fn answered(&self, _headers: &http::HeaderMap) {}
 
     /// The API server has answered `401` to a request with this serial. `true`: [`credential`](Self::credential) may
     /// give another one now, so that the request is worth sending again.

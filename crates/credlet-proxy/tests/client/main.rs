@@ -10,6 +10,7 @@ mod storms;
 mod styles;
 mod switch;
 mod tls;
+mod together;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -9,7 +9,9 @@ use std::time::Duration;
 use credlet_client::conn::Crypto;
 use credlet_core::{Clock as _, ManualClock, SystemClock, World};
 use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Control, ControlError, Ended, Hop, Options, ServeError, Server, Target};
+use credlet_proxy::server::{
+    Authority, Control, ControlError, Ended, Hop, Loopback, Options, ServeError, Server, Target,
+};
 use credlet_testkit::ca::Ca;
 use credlet_testkit::plugin::wait_for_end;
 use credlet_testkit::server::Server as Upstream;
@@ -183,7 +185,7 @@ async fn another_user_is_refused_even_where_the_permissions_would_let_it_in() {
     open(&proxy.dir.socket(), 0o777);
     let mut role = Role::of(&program, "visitor").with("TEST_SOCKET", proxy.dir.socket());
     if root {
-        role = role.as_user(65534);
+        role = role.by_user(65534);
     }
     let told = tokio::task::spawn_blocking(|| heard(role.play())).await.unwrap();
     let metrics = proxy.control().metrics().await.unwrap();
@@ -255,6 +257,25 @@ async fn a_proxy_lingers_after_its_last_client_and_its_last_request() {
 }
 
 #[tokio::test]
+async fn a_client_without_a_lock_is_waited_for_as_long_as_it_may_go_without_asking() {
+    let authority = Arc::new(Authority::fresh(SystemClock::new().now()).unwrap());
+    let (clock, _upstream, proxy) = timed(|options| {
+        options.loopback = Some(Loopback { port: 0, authority });
+        options.linger = Duration::ZERO;
+    })
+    .await;
+    let told = proxy.control().lease(None).await.unwrap().status;
+    let life = told.expiration_timestamp.unwrap().duration_since(clock.now());
+    clock.advance(Duration::try_from(life).unwrap());
+    assert!(proxy.control().status().await.is_ok(), "it may still come");
+    proxy.control().lease(None).await.unwrap();
+    clock.advance(Duration::try_from(life).unwrap());
+    assert!(proxy.control().status().await.is_ok(), "it has asked again");
+    clock.advance(Duration::from_secs(61));
+    assert_eq!(within(proxy.running).await.unwrap(), Ended::Unneeded);
+}
+
+#[tokio::test]
 async fn a_watch_keeps_a_proxy_alive_and_old_age_ends_it_all_the_same() {
     let (clock, _upstream, proxy) = timed(|_| ()).await;
     let mut watch = proxy.send(proxy.get("/watch?count=1000000")).await;
@@ -317,4 +338,21 @@ async fn a_scrape_and_a_report_come_from_a_socket_that_knows_no_api() {
     let wrong = proxy.control().unlock(&credlet_api::Secret::new("1234")).await.unwrap_err();
     assert_eq!(wrong.to_string(), "there is nothing to unlock");
     assert_eq!(upstream.counts().requests, 4);
+}
+
+#[tokio::test]
+async fn who_has_connected_before_the_end_is_still_answered() {
+    let ca = Ca::new();
+    let upstream = Upstream::setup(&ca).start();
+    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    // The runtime has one thread: the proxy sees neither of them before we wait for something.
+    let stream = std::os::unix::net::UnixStream::connect(proxy.dir.socket()).unwrap();
+    let mut control = std::os::unix::net::UnixStream::connect(proxy.dir.control()).unwrap();
+    let stop = "POST /stop HTTP/1.1\r\nHost: proxy\r\nContent-Length: 0\r\n\r\n";
+    std::io::Write::write_all(&mut control, stop.as_bytes()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let mut sender = speak(UnixStream::from_std(stream).unwrap()).await;
+    let response = within(sender.send_request(proxy.get("/version"))).await.unwrap();
+    assert!(response.status().is_success());
+    assert_eq!(within(proxy.running).await.unwrap(), Ended::Told);
 }

@@ -42,7 +42,7 @@ impl Role {
         self
     }
 
-    pub(crate) fn as_user(mut self, uid: u32) -> Self {
+    pub(crate) fn by_user(mut self, uid: u32) -> Self {
         std::os::unix::process::CommandExt::uid(&mut self.0, uid);
         self
     }
@@ -60,7 +60,7 @@ extern "C" fn start() {
         "plugin that is the proxy" => plugin_that_stays(),
         "client" => client(),
         "visitor" => visitor(),
-        role => panic!("no such role: {role}"),
+        role => unreachable!("no such role: {role}"),
     }
     std::process::exit(0);
 }

@@ -100,6 +100,7 @@ impl Proxy {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path().join("d")).unwrap();
         let mut options = Options::new(target(cluster), dir.clone());
+        options.heeds_signals = false;
         adjust(&mut options);
         let server = Server::bind(Arc::new(signer), options).await.unwrap();
         let (answer, port) = (server.answer().unwrap(), server.port());

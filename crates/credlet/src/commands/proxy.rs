@@ -18,6 +18,7 @@ pub(crate) use self::plugin::ready;
 pub(crate) use self::signer::SignerArgs;
 use self::signer::signer;
 use crate::args::Global;
+use crate::error::CliError;
 use crate::printer::FormatArg;
 
 /// Be a credential plugin that stays: it signs each request, or holds a key that nobody gets to see
@@ -127,7 +128,13 @@ In a kubeconfig:
 /// A plugin has its own way to end; all else ends as verbs do.
 pub(crate) fn run(args: Args, global: &Global, words: &[OsString]) -> ExitCode {
     let outcome = match args.verb {
-        Verb::Sign(verb) => return plugin::run(verb.into(), global, words),
+        Verb::Sign(verb) => {
+            let wanted = Wanted::from(verb);
+            return match wanted.signer.check() {
+                Ok(()) => plugin::run(wanted, global, words),
+                Err(error) => error.report(),
+            };
+        }
         Verb::Ls(args) => manage::ls(&args),
         Verb::Status(args) => manage::status(&args),
         Verb::Metrics(args) => manage::metrics(&args),
@@ -161,7 +168,7 @@ impl From<SignerVerb> for Wanted {
 }
 
 /// What `credlet proxy` makes of these words: for those who write them into a kubeconfig, or find them there.
-pub(crate) fn parsed(words: impl IntoIterator<Item = String>) -> Result<Wanted, clap::Error> {
+pub(crate) fn parsed(words: impl IntoIterator<Item = String>) -> Result<Wanted, CliError> {
     #[derive(clap::Parser)]
     #[command(name = "credlet proxy", disable_help_subcommand = true)]
     struct Alone {
@@ -169,7 +176,10 @@ pub(crate) fn parsed(words: impl IntoIterator<Item = String>) -> Result<Wanted, 
         verb: SignerVerb,
     }
     let words = ["credlet proxy".to_owned()].into_iter().chain(words);
-    <Alone as clap::Parser>::try_parse_from(words).map(|alone| alone.verb.into())
+    let parsed = <Alone as clap::Parser>::try_parse_from(words).map_err(|error| CliError::usage(error.to_string()))?;
+    let wanted = Wanted::from(parsed.verb);
+    wanted.signer.check()?;
+    Ok(wanted)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

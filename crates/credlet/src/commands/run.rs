@@ -47,6 +47,9 @@ Examples:
 
 It ends with the command's exit code.";
 
+/// Whatever the command left open on its way is cut after this.
+const TO_END: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// The command's own end is ours.
 pub(crate) fn run(args: Args, global: &Global) -> ExitCode {
     leave_interrupts_to_others();
@@ -85,16 +88,20 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
         let server = Server::bind(signer, options).await.map_err(told)?;
         let port = server.port().unwrap_or_default();
         let control = Control::of(&dir).map_err(told)?;
-        let serving = tokio::spawn(server.run());
+        let mut serving = tokio::spawn(server.run());
         let done = async {
             let answer = control.lease(None).await.map_err(told)?;
             let file = kubeconfig(&dir, port, &authority, &answer.status, &resolved)?;
-            let status = command(&program, words, &file, serving).await;
+            let status = command(&program, words, &file, &mut serving).await;
             let _ = std::fs::remove_file(&file);
             status
         };
         let status = done.await;
-        let _ = control.stop().await;
+        if !serving.is_finished() {
+            // It takes its sockets away.
+            let _ = control.stop().await;
+            let _ = tokio::time::timeout(TO_END, serving).await;
+        }
         status
     });
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
@@ -106,7 +113,7 @@ async fn command<T>(
     program: &Path,
     words: &[OsString],
     file: &Path,
-    serving: tokio::task::JoinHandle<T>,
+    serving: &mut tokio::task::JoinHandle<T>,
 ) -> Result<ExitStatus, CliError> {
     let started = start_attached(program, words, [("KUBECONFIG", OsStr::new(file))]);
     let started = started.map_err(|error| CliError::usage(format!("{} cannot be run: {error}", program.display())))?;
@@ -115,7 +122,7 @@ async fn command<T>(
     let ended = tokio::select! {
         ended = &mut ended => ended,
         _ = serving => {
-            pid.map(ask_to_end);
+            pid.into_iter().for_each(ask_to_end);
             ended.await
         }
     };
@@ -142,8 +149,7 @@ fn signer(resolved: &Resolved, cluster: &Cluster, global: &Global, world: &World
     if let Some(exec) = identity.exec_in_use() {
         let words = bridge::of_user(resolved)?;
         if words.first().is_some_and(|word| word != "exec") {
-            let wanted = proxy::parsed(words).map_err(|error| CliError::usage(error.to_string()))?;
-            return proxy::ready(wanted.signer, cluster, world);
+            return proxy::ready(proxy::parsed(words)?.signer, cluster, world);
         }
         let options = global.client_options()?;
         let mut settings = ExecSettings::new(options.crypto.clone());

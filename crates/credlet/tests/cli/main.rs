@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bridge;
 mod config;
 mod doctor;
 mod exec_proxy;
 mod exits;
 mod get;
 mod help;
+mod proxy;
 mod request;
 mod support;
 mod terminal;

@@ -26,7 +26,7 @@ pub(super) fn from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Pkcs1
 }
 
 /// From the token: the one with the key's id, or else with its label, and then those that signed it, as far as they are
-/// there too.
+/// there too. Of several the newest is meant: whoever renews a certificate may leave the old one where it is.
 pub(super) fn from_token(session: &Session, key: ObjectHandle) -> Result<Vec<CertificateDer<'static>>, Pkcs11Error> {
     let about = attributes(session, key, &[AttributeType::Id, AttributeType::Label])?;
     let all = certificates(session, &[])?;
@@ -34,15 +34,17 @@ pub(super) fn from_token(session: &Session, key: ObjectHandle) -> Result<Vec<Cer
     for attribute in &about {
         let named = matches!(attribute, Attribute::Id(name) | Attribute::Label(name) if !name.is_empty());
         if leaf.is_none() && named {
-            let mut found = certificates(session, std::slice::from_ref(attribute))?;
-            if found.len() > 1 {
-                return Err(wrong(format!("is one of {} on the token: name a file with the right one", found.len())));
-            }
-            leaf = found.pop();
+            leaf = certificates(session, std::slice::from_ref(attribute))?.into_iter().max_by_key(|der| begins(der));
         }
     }
     let leaf = leaf.ok_or_else(|| wrong("is not on the token under the key's id or label: name a file with it"))?;
     Ok(up_from(leaf, &all))
+}
+
+/// Since when a certificate is good. What is none comes first.
+fn begins(der: &CertificateDer<'_>) -> Option<i64> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    Some(certificate.validity().not_before.timestamp())
 }
 
 /// A chain without the root, which servers have themselves.

@@ -121,8 +121,8 @@ impl Signer for Sigv4Signer {
 
     /// The server says what time it is. Said once for each size of the difference, to the minute: it is the person's
     /// clock that must be set.
-    fn answered(&self, head: &http::response::Parts) {
-        let date = head.headers.get(header::DATE).and_then(|date| date.to_str().ok());
+    fn answered(&self, headers: &http::HeaderMap) {
+        let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
         let Some(theirs) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else { return };
         let ahead = theirs.as_second() - self.clock.now().as_second();
         let said = self.skew.swap(ahead, Ordering::Relaxed);

@@ -26,7 +26,7 @@ pub(super) fn convert(args: ConvertArgs, global: &Global) -> Outcome {
     let resolved = global.resolve()?;
     let signer = if args.signer.is_empty() { words::of_user(&resolved)? } else { args.signer };
     proxy::parsed(signer.iter().cloned())
-        .map_err(|error| CliError::usage(format!("the words after `--` are wrong: {error}")))?;
+        .map_err(|error| CliError::usage(format!("the words after `--` are wrong: {}", error.message())))?;
 
     let upstream = upstream(&resolved, &place)?;
     let port = match args.port {

@@ -96,21 +96,23 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 
 /// `credlet proxy-daemon WORDS…`: be the daemon that the plugin with these words looks for. Nobody types this.
 pub(crate) fn daemon(words: &[OsString]) -> ExitCode {
+    // As the plugin was called.
+    let words: Vec<_> = words.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, word)| word.clone()).collect();
     // Before anything that may start a thread.
     let Ok(beginning) = Daemon::begin() else { return ExitCode::FAILURE };
-    let served = runtime().and_then(|runtime| {
+    let served = runtime().map(|runtime| {
         // Opening a token takes its time, and is done here: on the thread that waits for nothing else.
-        let prepared = prepare(words);
+        let prepared = prepare(&words);
         let bound =
             prepared.and_then(|(signer, options)| runtime.block_on(Server::bind(signer, options)).map_err(told));
-        Ok((runtime, bound))
+        (runtime, bound)
     });
     let (runtime, server) = match served {
         Ok((runtime, Ok(server))) => (runtime, server),
         Ok((_, Err(error))) | Err(error) => {
             let message = [error.message()].into_iter().chain(error.hints().iter().map(String::as_str));
             // Whoever waits is told; there is nobody else.
-            let _ = beginning.failed(&message.collect::<Vec<_>>().join("; "));
+            let _ = beginning.failed(message.collect::<Vec<_>>().join("; "));
             return error.exit().into();
         }
     };

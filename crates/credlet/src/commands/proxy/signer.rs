@@ -12,7 +12,7 @@ use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::Exec as KubeconfigExec;
 use credlet_core::{ExecOptions, World, plugin_policy};
 use credlet_plugins::aws::{self, Chain};
-use credlet_plugins::proxy::pkcs11::{self, PinSource, Pkcs11Signer, Uri, module};
+use credlet_plugins::proxy::pkcs11::{self, PinSource, Pkcs11Error, Pkcs11Signer, Uri, UriError, module};
 use credlet_plugins::proxy::sigv4::{self, Sigv4Signer};
 use credlet_proxy::sign::{Exec, File, Headers, Signer};
 
@@ -32,8 +32,8 @@ pub(crate) enum SignerArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pkcs11Args {
     /// Which key of which token, by RFC 7512: `pkcs11:token=me;object=kube`
-    #[arg(value_name = "URI", value_parser = Uri::parse)]
-    uri: Uri,
+    #[arg(value_name = "URI", value_parser = uri)]
+    uri: Box<Result<Uri, UriError>>,
     /// The library that talks to the token, if the URI does not name it (`module-path`, `module-name`)
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
@@ -97,6 +97,27 @@ pub(crate) struct FileArgs {
     key: PathBuf,
 }
 
+/// A mistake in it is kept for later: the parser would repeat all of the text, with the PIN that it may hold.
+fn uri(text: &str) -> Result<Box<Result<Uri, UriError>>, std::convert::Infallible> {
+    Ok(Box::new(Uri::parse(text)))
+}
+
+impl SignerArgs {
+    /// What the parser of the words did not look at.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        match self {
+            Self::Pkcs11(Pkcs11Args { uri, .. }) => uri.as_ref().as_ref().map(drop).map_err(|e| told(e.clone().into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn told(error: Pkcs11Error) -> CliError {
+    let exit = if matches!(error, Pkcs11Error::Uri(_)) { Exit::Usage } else { Exit::NoCredential };
+    let hints = error.hints();
+    hints.into_iter().fold(CliError::new(exit, error.to_string()), CliError::hint)
+}
+
 fn version(text: &str) -> Result<ApiVersion, String> {
     text.parse().map_err(|error: credlet_api::exec::UnknownVersion| error.to_string())
 }
@@ -114,13 +135,10 @@ pub(crate) fn signer(args: SignerArgs, cluster: &Cluster, world: &World) -> Resu
 }
 
 fn hardware(args: Pkcs11Args, world: &World) -> Result<Pkcs11Signer, CliError> {
-    let told = |error: pkcs11::Pkcs11Error| {
-        let hints = error.hints();
-        hints.into_iter().fold(CliError::new(Exit::NoCredential, error.to_string()), CliError::hint)
-    };
-    let module = module::find(args.module.as_deref(), &args.uri, &*world.env).map_err(told)?;
-    let pin = args.pin_file.map(PinSource::File).or_else(|| args.uri.pin_source.clone());
-    let mut options = pkcs11::Options::new(args.uri, module);
+    let uri = args.uri.map_err(|error| told(error.into()))?;
+    let module = module::find(args.module.as_deref(), &uri, &*world.env).map_err(told)?;
+    let pin = args.pin_file.map(PinSource::File).or_else(|| uri.pin_source.clone());
+    let mut options = pkcs11::Options::new(uri, module);
     options.pin = pin.map(|source| source.read()).transpose().map_err(told)?;
     options.chain = args.certificate.map(|path| read(&path)).transpose()?;
     Pkcs11Signer::open(options).map_err(told)

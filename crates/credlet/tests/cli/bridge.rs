@@ -1,0 +1,105 @@
+use std::fs;
+
+use credlet_testkit::plugin::Plugin;
+
+use super::support::{CREDLET, Home};
+
+/// The text of the kubeconfig, as it is.
+fn text(home: &Home) -> String {
+    fs::read_to_string(home.path(".kube/config")).unwrap()
+}
+
+/// A plugin's token, which the server takes for ada's.
+fn with_plugin() -> (Home, Plugin) {
+    let (home, plugin, _) = Home::with_token_plugin();
+    (home, plugin)
+}
+
+#[test]
+fn a_kubeconfig_is_converted_used_and_put_back_to_the_byte() {
+    let (home, plugin) = with_plugin();
+    let before = text(&home);
+    let said = home.run(&["bridge", "convert", "--program", CREDLET]).data().to_owned();
+    assert!(said.contains("config.before-credlet"), "{said}");
+    let bridged = text(&home);
+    assert!(bridged.contains("https://127.0.0.1:") && bridged.contains("proxy"), "{bridged}");
+    // Whoever comes next finds a cluster on this machine and a plugin that leads to it: this very command, too.
+    for _ in 0..2 {
+        assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    }
+    assert_eq!(plugin.runs(), 1, "the proxy keeps the token for all");
+    home.run(&["bridge", "revert"]).data();
+    assert_eq!(text(&home), before);
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let left: Vec<_> = fs::read_dir(home.path(".kube")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["config"]);
+}
+
+#[test]
+fn trying_it_out_changes_nothing() {
+    let (home, _plugin) = with_plugin();
+    let before = text(&home);
+    assert!(home.run(&["bridge", "convert", "--dry-run"]).data().contains("would convert"));
+    assert_eq!(text(&home), before);
+}
+
+#[test]
+fn what_cannot_be_is_said_and_left_alone() {
+    let home = Home::of("{token: hunter2-of-the-file}");
+    home.watch.adopt("token", "hunter2-of-the-file");
+    let before = text(&home);
+    for (args, wanted) in [
+        (vec!["bridge", "convert"], "neither a plugin nor the files"),
+        (vec!["bridge", "convert", "--", "pkcs11"], "the words after `--` are wrong"),
+        (vec!["bridge", "convert", "--", "pkcs11", "pkcs11:?pin-value=1"], "holds a PIN"),
+        (vec!["bridge", "convert", "--context", "red", "--", "exec", "--", "x"], "red"),
+        (vec!["bridge", "revert"], "has no bridge"),
+        (vec!["bridge", "convert", "--port", "0"], "--port"),
+    ] {
+        let ran = home.run(&args);
+        assert_eq!(ran.code, Some(2), "{args:?}");
+        assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
+    }
+    assert_eq!(text(&home), before);
+    let shared = before.replace("contexts:\n", "contexts:\n- {name: red, context: {cluster: blue, user: eve}}\n");
+    fs::write(home.path(".kube/config"), &shared).unwrap();
+    let ran = home.run(&["bridge", "convert", "--", "exec", "--", "x"]);
+    assert!(ran.stderr.contains("\"red\" shares the cluster"), "{}", ran.stderr);
+    assert_eq!(text(&home), shared);
+}
+
+#[test]
+fn a_token_in_the_file_is_gone_from_it_while_the_bridge_stands() {
+    let home = Home::empty();
+    let token = home.watch.secret("token");
+    home.write_config(&format!("{{token: {}}}", token.expose()));
+    home.run(&["bridge", "convert", "--", "exec", "--", "some-plugin"]).data();
+    assert!(!text(&home).contains(token.expose()));
+    home.run(&["bridge", "revert"]).data();
+    assert!(text(&home).contains(token.expose()));
+}
+
+#[test]
+fn a_command_gets_a_kubeconfig_of_its_own_and_leaves_nothing() {
+    let (home, plugin) = with_plugin();
+    let config = home.run(&["run", "--", "/bin/sh", "-c", "/bin/cat \"$KUBECONFIG\""]).data().to_owned();
+    assert!(config.contains("https://127.0.0.1:") && config.contains("client-key-data"), "{config}");
+    let script = format!("{CREDLET} get /readyz && exit 7");
+    let ran = home.run(&["run", "--", "/bin/sh", "-c", &script]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(7), "ok"), "{}", ran.stderr);
+    assert!(plugin.runs() >= 1);
+    assert_eq!(home.server.last_request().path, "/readyz");
+    let processes = fs::read_dir(home.path("credlet")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = processes.filter(|name| name.to_string_lossy().starts_with("process")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let killed = home.run(&["run", "--", "/bin/sh", "-c", "kill -TERM $$"]);
+    assert_eq!(killed.code, None, "a signal is a signal");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_said() {
+    let home = Home::of("{token: x}");
+    let ran = home.run(&["run", "--", "no-such-command"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("no-such-command"), "{}", ran.stderr);
+}

@@ -1,0 +1,126 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::support::{CREDLET, Home};
+
+/// A user whose plugin is this very program, with these words after `proxy`.
+fn user(words: &str) -> String {
+    format!(
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: [proxy, {words}], \
+         interactiveMode: Never, provideClusterInfo: true}}}}"
+    )
+}
+
+/// With headers from a file, which the server takes for ada's.
+fn with_headers(more: &str) -> Home {
+    let home = Home::empty();
+    let token = home.watch.secret("token");
+    home.server.accept_token_as(token.expose(), "ada");
+    let file = home.path("headers");
+    fs::write(&file, format!("Authorization: Bearer {}\nX-Mine: yes\n", token.expose())).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    home.write_config(&user(&format!("headers, --file, '{}'{more}", file.display())));
+    home
+}
+
+#[test]
+fn one_daemon_signs_for_several_commands_and_ends_when_it_is_told() {
+    let home = with_headers("");
+    for _ in 0..3 {
+        assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    }
+    assert_eq!(home.server.last_request().header("x-mine"), Some("yes"));
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    let [proxy] = listed.as_array().unwrap().as_slice() else { panic!("{listed}") };
+    assert!(home.server.url().ends_with(proxy["server"].as_str().unwrap()), "{proxy}");
+    let name = proxy["name"].as_str().unwrap();
+    assert!(home.run(&["proxy", "status", &name[..6]]).data().contains(name));
+    assert!(home.run(&["proxy", "metrics"]).data().contains("# TYPE "));
+    assert!(home.run(&["proxy", "stop"]).data().contains("told to end"));
+    let again = home.run(&["proxy", "stop", name]);
+    // It may be there for a moment still.
+    assert!(again.code == Some(0) || again.stderr.contains("no proxy is called"), "{}", again.stderr);
+}
+
+#[test]
+fn a_plugin_in_the_foreground_is_the_proxy_and_goes_with_its_client() {
+    let home = with_headers(", --foreground");
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    // The lock is free when the client is gone, and that ends it: there is nobody to list soon.
+    for _ in 0..600 {
+        if home.run(&["proxy", "ls"]).data().is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("it is still there");
+}
+
+#[test]
+fn a_client_without_locks_is_told_what_to_do() {
+    let home = with_headers("");
+    let mut command = home.command(&["proxy", "headers", "--file", home.path("headers").to_str().unwrap()]);
+    let info = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",
+        "spec":{"interactive":false,"cluster":{"server":"https://127.0.0.1:1"}}}"#;
+    command.env("KUBERNETES_EXEC_INFO", info);
+    let ran = home.finish(command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    assert!(ran.stderr.contains("knows nothing of exec proxies"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("credlet bridge convert"), "{}", ran.stderr);
+}
+
+#[test]
+fn switched_off_it_does_nothing() {
+    let home = with_headers("");
+    let mut command = home.command(&["get", "/readyz"]);
+    command.env("CLIENT_EXEC_PROXY", "false");
+    let ran = home.finish(command);
+    assert_ne!(ran.code, Some(0));
+    assert!(ran.stderr.contains("switched off by CLIENT_EXEC_PROXY"), "{}", ran.stderr);
+    for args in [&["run", "--", "true"][..], &["bridge", "convert"]] {
+        let mut command = home.command(args);
+        command.env("CLIENT_EXEC_PROXY", "0");
+        assert!(home.finish(command).stderr.contains("switched off"), "{args:?}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
+    let home = Home::empty();
+    let pin = home.watch.secret("pin");
+    let with_pin = format!("pkcs11:token=a?pin-value={}", pin.expose());
+    for (args, wanted) in [
+        (vec!["proxy", "pkcs11"], "URI"),
+        (vec!["proxy", "headers"], "--file"),
+        (vec!["proxy", "exec"], "PLUGIN"),
+        (vec!["proxy", "file", "--key", "k"], "--certificate"),
+        (vec!["proxy", "sigv4", "--linger", "soon"], "--linger"),
+        (vec!["proxy", "stop", "nobody"], "no proxy is called"),
+        (vec!["proxy", "status"], "no proxy is running"),
+        (vec!["run"], "COMMAND"),
+    ] {
+        let ran = home.run(&args);
+        assert_eq!(ran.code, Some(2), "{args:?}");
+        assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
+    }
+    for (uri, wanted) in [("pkcs12:", "begins with `pkcs11:`"), (with_pin.as_str(), "holds a PIN")] {
+        let ran = home.run(&["proxy", "pkcs11", uri]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+        assert!(ran.stderr.contains(wanted) && !ran.stderr.contains(pin.expose()), "{}", ran.stderr);
+        let ran = home.run(&["bridge", "convert", "--", "pkcs11", uri]);
+        assert!(!ran.stderr.contains(pin.expose()), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn without_a_cluster_it_says_how_to_name_one() {
+    let home = with_headers("");
+    let mut command = home.command(&["proxy", "headers", "--file", home.path("headers").to_str().unwrap()]);
+    command.env(
+        "KUBERNETES_EXEC_INFO",
+        r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}"#,
+    );
+    let ran = home.finish(command);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("provideClusterInfo: true"), "{}", ran.stderr);
+}
