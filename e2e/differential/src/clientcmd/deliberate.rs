@@ -12,7 +12,7 @@ pub(super) fn reason(files: &[String], overrides: &Value, difference: &Differenc
     let why = difference.why;
     let json = || files.iter().any(|text| serde_json::from_str::<Value>(text).is_ok());
     match (&*outcome(difference.theirs), &*outcome(difference.ours)) {
-        ("ok", "use") => refused(&difference.plain["config"], why),
+        ("ok", "use") => refused(&difference.theirs["config"], why),
         ("use", "ok") => taken(error, &difference.ours["config"]),
         ("load", "ok" | "use") if error.contains("yaml: ") && json() => {
             Some("a file that is JSON is read as JSON, whatever its keys")
