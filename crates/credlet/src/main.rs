@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Command::Plugin(args) => return commands::plugin::run(&args),
         Command::Cache(args) => return commands::cache::run(args, &global),
         Command::Proxy(args) => return commands::proxy::run(args, &global, &words),
-        Command::Run(args) => return commands::run::run(args, &global),
+        Command::Run(args) => commands::run::run(args, &global),
         Command::DemoPlugin => return commands::demo::plugin(),
         command => command.run(&global),
     };

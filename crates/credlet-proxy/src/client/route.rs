@@ -80,7 +80,10 @@ impl ProxyRoute {
 
     fn failure(&self, error: io::Error) -> Error {
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.gone(error),
+            // The last one: it ended while we stood in its queue, and had not looked at us yet.
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
+                self.gone(error)
+            }
             _ => Error::Unreachable { host: Arc::clone(&self.name), source: Arc::new(error) },
         }
     }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub(crate) use self::bridged::authority_file;
-pub(crate) use self::life::{daemon, runtime};
+pub(crate) use self::life::{daemon, end, runtime};
 pub(crate) use self::plugin::ready;
 pub(crate) use self::signer::SignerArgs;
 use self::signer::signer;

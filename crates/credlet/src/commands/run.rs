@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -51,15 +51,18 @@ It ends with the command's exit code.";
 const TO_END: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The command's own end is ours.
-pub(crate) fn run(args: Args, global: &Global) -> ExitCode {
+pub(crate) fn run(args: Args, global: &Global) -> ! {
     leave_interrupts_to_others();
     match served(&args, global) {
         Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+            (Some(code), _) => proxy::end(u8::try_from(code).unwrap_or(u8::MAX)),
             (None, Some(signal)) => crate::runtime::die_of(signal),
-            (None, None) => ExitCode::FAILURE,
+            (None, None) => proxy::end(1),
         },
-        Err(error) => error.report(),
+        Err(error) => {
+            error.report();
+            proxy::end(error.exit() as u8)
+        }
     }
 }
 

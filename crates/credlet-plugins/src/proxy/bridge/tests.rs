@@ -76,10 +76,14 @@ const JSON: &str = r#"{
   ]
 }"#;
 
+/// A value that ends with the line.
+const SCALAR: &str = "users:\n- name: ada\n  user:\n    token: |\n      hunter2\n\n- name: eve\n  user: {}\nclusters:\n\
+                      - name: prod\n  cluster:\n    server: https://real.example\n";
+
 #[test]
 fn every_way_of_writing_is_converted_and_comes_back_to_the_byte() {
     let crlf = BLOCK.replace('\n', "\r\n");
-    for text in [BLOCK, INDENTED, FLOW, JSON, &crlf, BLOCK.trim_end()] {
+    for text in [BLOCK, INDENTED, FLOW, JSON, SCALAR, &crlf, BLOCK.trim_end()] {
         let new = convert(text, &plan()).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_ne!(&**new, text);
         let config = decoded(&new).unwrap();

@@ -94,6 +94,12 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     built.map_err(|error| CliError::usage(format!("this system has no means to wait for anything: {error}")))
 }
 
+/// Ends this process without the farewells of libraries. Those of a PKCS#11 module (SoftHSM's, for one) may wait for ever
+/// for a thread that is gone, and the process with them.
+pub(crate) fn end(code: u8) -> ! {
+    signal_hook::low_level::exit(code.into())
+}
+
 /// `credlet proxy-daemon WORDS…`: be the daemon that the plugin with these words looks for. Nobody types this.
 pub(crate) fn daemon(words: &[OsString]) -> ExitCode {
     // As the plugin was called.
@@ -113,15 +119,14 @@ pub(crate) fn daemon(words: &[OsString]) -> ExitCode {
             let message = [error.message()].into_iter().chain(error.hints().iter().map(String::as_str));
             // Whoever waits is told; there is nobody else.
             let _ = beginning.failed(message.collect::<Vec<_>>().join("; "));
-            return error.exit().into();
+            end(error.exit() as u8);
         }
     };
     if beginning.ready().is_err() {
         return ExitCode::FAILURE;
     }
     runtime.block_on(server.run());
-    runtime.shutdown_background();
-    ExitCode::SUCCESS
+    end(0)
 }
 
 fn prepare(words: &[OsString]) -> Result<(Arc<dyn credlet_proxy::sign::Signer>, Options), CliError> {

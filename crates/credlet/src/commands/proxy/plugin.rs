@@ -14,7 +14,7 @@ use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{Control, Daemon, Server, Stdio, close_to_others};
 use credlet_proxy::sign::Signer;
 
-use super::life::{Place, program, runtime};
+use super::life::{Place, end, program, runtime};
 use super::{SignerArgs, Wanted, person, signer};
 use crate::args::Global;
 use crate::error::CliError;
@@ -24,7 +24,7 @@ const WITH_PERSON: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
 pub(super) fn run(wanted: Wanted, global: &Global, words: &[OsString]) -> ExitCode {
     if wanted.life.foreground {
-        return be_the_proxy(wanted, global);
+        be_the_proxy(wanted, global);
     }
     plugin::run(world(), |info: ExecInfo| answer(&wanted, global, words, &info).map_err(failure))
 }
@@ -98,7 +98,7 @@ pub(super) async fn unlock(dir: &Dir, question: &str, interactive: bool) -> Resu
 }
 
 /// `--foreground`: this process is the proxy, for as long as its client lives.
-fn be_the_proxy(wanted: Wanted, global: &Global) -> ExitCode {
+fn be_the_proxy(wanted: Wanted, global: &Global) -> ! {
     let mut world = world();
     let begun = ExecInfo::read(&mut world).and_then(|info| {
         let (server, runtime) = begin(wanted, global, &info).map_err(failure)?;
@@ -113,12 +113,11 @@ fn be_the_proxy(wanted: Wanted, global: &Global) -> ExitCode {
     match begun {
         Ok((server, runtime)) => {
             runtime.block_on(server.run());
-            runtime.shutdown_background();
-            ExitCode::SUCCESS
+            end(0)
         }
         Err(failure) => {
             let _ = write!(io::stderr(), "{failure}");
-            ExitCode::FAILURE
+            end(1)
         }
     }
 }
