@@ -1,7 +1,7 @@
 //! `credential_process`: a program that prints credentials. What it prints is also how we keep our own.
 
-use credlet_api::{Secret, scrub, visible};
-use credlet_core::{Limits, Program, Stdin, look_up};
+use credlet_api::Secret;
+use credlet_core::{Limits, Program, Stdin, harmless, last_line, look_up};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -26,9 +26,9 @@ impl Chain {
         let finished = self.world.runner.run(program).await;
         let finished = finished.map_err(|source| AwsError::Process { profile: profile.to_owned(), source })?;
         if !finished.ended.is_success() {
-            let said = visible(&scrub(&String::from_utf8_lossy(&finished.stderr), []));
-            let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
-            return Err(answer(format!("{}: {}", finished.ended, last.trim())));
+            let last = last_line(&harmless(&finished.stderr, &finished.stdout, []));
+            let last = if last.is_empty() { "it says nothing" } else { &last };
+            return Err(answer(format!("{}: {last}", finished.ended)));
         }
         let credentials = Answer::decode(&finished.stdout).map_err(|reason| answer(reason.to_owned()))?;
         self.current(&format!("the profile `{profile}`"), credentials)

@@ -28,7 +28,7 @@ pub(super) fn row(path: &Path, table: &str, key: &str) -> Option<Vec<Option<Zero
     find(&still(path)?, table, key)
 }
 
-fn find(bytes: &[u8], table: &str, key: &str) -> Option<Vec<Option<Zeroizing<String>>>> {
+pub(super) fn find(bytes: &[u8], table: &str, key: &str) -> Option<Vec<Option<Zeroizing<String>>>> {
     let file = File::new(bytes)?;
     let root = file.root(table)?;
     let mut found = None;

@@ -110,7 +110,7 @@ struct WhichArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  credlet proxy pkcs11 --module /usr/lib/x86_64-linux-gnu/opensc-pkcs11.so 'pkcs11:token=me;object=kube'
+  credlet proxy pkcs11 'pkcs11:token=me;object=kube?module-name=opensc-pkcs11'
   credlet proxy sigv4 --region eu-west-3 --service execute-api
   credlet proxy headers --command 'my-headers --fresh'
   credlet proxy exec -- aws eks get-token --cluster-name blue
