@@ -23,27 +23,27 @@ use tokio_rustls::client::TlsStream;
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 pub(crate) struct Connection {
+    host: String,
     requests: SendRequest<Empty<Bytes>>,
 }
 
 impl Connection {
-    pub(crate) async fn to(place: &str) -> Result<Self> {
-        match place.split_once('@') {
-            Some((dir, server)) => Self::over(directly(dir.as_ref(), server).await?).await,
-            None => Self::over(UnixStream::connect(place).await?).await,
+    pub(crate) async fn to(place: &str, host: &str) -> Result<Self> {
+        match place.strip_suffix('@') {
+            Some(dir) => Self::over(directly(dir.as_ref(), host).await?, host).await,
+            None => Self::over(UnixStream::connect(place).await?, host).await,
         }
     }
 
-    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<Self> {
+    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, host: &str) -> Result<Self> {
         let (requests, connection) = handshake(TokioIo::new(stream)).await?;
         drop(tokio::spawn(connection));
-        Ok(Self { requests })
+        Ok(Self { host: host.to_owned(), requests })
     }
 
     /// Waits for the head of the answer.
     pub(crate) async fn begin(&mut self, path: &str) -> Result<Response<Incoming>> {
-        // One name for all, which each proxy under test is told to take.
-        let request = Request::get(path).header(HOST, "localhost").body(Empty::new())?;
+        let request = Request::get(path).header(HOST, &self.host).body(Empty::new())?;
         let response = self.requests.send_request(request).await?;
         match response.status().is_success() {
             true => Ok(response),

@@ -4,8 +4,8 @@ use crate::connection::Connection;
 use crate::{Done, percentile, tell, time_of_day};
 
 /// Reads a watch whose events are the time at which they were sent.
-pub(crate) async fn run(place: &str, path: &str) -> Done {
-    let mut connection = Connection::to(place).await?;
+pub(crate) async fn run(place: &str, host: &str, path: &str) -> Done {
+    let mut connection = Connection::to(place, host).await?;
     let mut body = connection.begin(path).await?.into_body();
     let mut ages = Vec::new();
     while let Some(frame) = body.frame().await {

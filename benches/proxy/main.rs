@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! proxy-load upstream DIR                              an API server that wants a client certificate; its files in DIR
-//! proxy-load requests PLACE PATH CONNECTIONS SECONDS   as many GETs as there is time for
-//! proxy-load watches PLACE PATH COUNT                  so many open watches, and GETs behind them, until stdin ends
-//! proxy-load events PLACE PATH                         how old the events of a watch are when they arrive
+//! proxy-load requests PLACE HOST PATH CONNECTIONS SECONDS   as many GETs as there is time for
+//! proxy-load watches PLACE HOST PATH COUNT                  so many open watches, and GETs behind them, until stdin ends
+//! proxy-load events PLACE HOST PATH                         how old the events of a watch are when they arrive
 //! ```
 //!
-//! A PLACE is the path of a socket, or `DIR@host:port` for the server itself. Each prints one line of `name=value`
-//! pairs.
+//! HOST is the server's `host:port`. A PLACE is the path of a socket, or the `DIR` of the certificates and an `@` for the
+//! server itself. Each prints one line of `name=value` pairs.
 
 mod connection;
 mod events;
@@ -29,9 +29,11 @@ async fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["upstream", dir] => upstream::run(dir.as_ref()).await,
-        ["requests", place, path, connections, seconds] => requests::run(place, path, connections, seconds).await,
-        ["watches", place, path, count] => watches::run(place, path, count).await,
-        ["events", place, path] => events::run(place, path).await,
+        ["requests", place, host, path, connections, seconds] => {
+            requests::run(place, host, path, connections, seconds).await
+        }
+        ["watches", place, host, path, count] => watches::run(place, host, path, count).await,
+        ["events", place, host, path] => events::run(place, host, path).await,
         _ => Err("see the head of benches/proxy/main.rs".into()),
     };
     match done {

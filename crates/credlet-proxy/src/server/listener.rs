@@ -12,9 +12,7 @@ use tokio::sync::oneshot;
 
 use super::ServeError;
 use crate::dir::Dir;
-
-/// The longest path a socket can have.
-const LONGEST: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+use crate::endpoint::LONGEST_PATH;
 
 /// How long a dying proxy may hold on to its place.
 const LAST_BREATH: Duration = Duration::from_secs(5);
@@ -50,8 +48,8 @@ impl Place {
     pub(super) fn listen(&self, path: PathBuf) -> Result<UnixListener, ServeError> {
         // `s.sock` is at first `s.<number of this process>`, which is as short as can be.
         let draft = path.with_extension(std::process::id().to_string());
-        if path.as_os_str().len().max(draft.as_os_str().len()) > LONGEST {
-            return Err(ServeError::PathTooLong { path, longest: LONGEST });
+        if path.as_os_str().len().max(draft.as_os_str().len()) > LONGEST_PATH {
+            return Err(ServeError::PathTooLong { path, longest: LONGEST_PATH });
         }
         let listening = || -> io::Result<UnixListener> {
             let _ = fs::remove_file(&draft);

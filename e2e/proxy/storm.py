@@ -1,0 +1,407 @@
+"""SIGKILLs at random moments, of clients and of their proxies, while requests go through: nothing is done twice at the
+server, nothing is lost that may be sent again, and nobody stays behind.
+
+storm.py [SEED], with CREDLET naming a built `credlet`.
+
+A read is lost only if its proxy was killed twice meanwhile (it is sent again once), or in the middle of the answer, or
+while it was starting: then the plugin has failed, and says so. A write may be lost with its proxy; it must not come
+twice.
+"""
+
+import collections
+import glob
+import http.server
+import itertools
+import os
+import random
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+CREDLET = os.path.abspath(os.environ["CREDLET"])
+SEED = int(sys.argv[1]) if len(sys.argv) > 1 else random.SystemRandom().randrange(1 << 32)
+# Who is the proxy: one that all share, or the plugin itself. The kubeconfigs have the same names.
+STYLES = ["daemon", "foreground"]
+KILLS, CLIENTS, COLD, LINGER = 100, 3, 20, 2
+# Far more than anything takes here: who reaches it hangs.
+PATIENCE = 60
+# What a plugin says whose proxy was killed before it listened, and a client whose plugin was.
+CUT = re.compile("it ended without a word|^error: [^ ]* was ended by SIGKILL")
+# And a client whose answer had begun.
+BEGUN = re.compile("error reading a body")
+# What the server's threads meet when the other end of a connection is killed, and need not tell.
+GONE = (ConnectionError, ssl.SSLError, TimeoutError)
+
+
+class Upstream(http.server.ThreadingHTTPServer):
+    """Wants a client certificate, counts each number that is posted, and answers after a moment."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, certificate, key, clients):
+        super().__init__(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        context.load_verify_locations(clients)
+        context.verify_mode = ssl.CERT_REQUIRED
+        # By each connection's own thread.
+        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self.seen, self.reads = collections.Counter(), 0
+        self.lock, self.random = threading.Lock(), random.Random(SEED + 1)
+        self.held = threading.Event()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], GONE):
+            super().handle_error(request, client_address)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self):
+        with self.server.lock:
+            self.server.reads += 1
+        if not self.is_held():
+            self.answer(200)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        number = int(re.search(rb"number-(\d+)", body)[1])
+        with self.server.lock:
+            self.server.seen[number] += 1
+        if not self.is_held():
+            self.answer(201)
+
+    def is_held(self):
+        """The first at this path gets no answer, and we wait until whoever asked is gone."""
+        if self.path != "/hold" or self.server.held.is_set():
+            return False
+        self.server.held.set()
+        self.rfile.read(1)
+        return True
+
+    def answer(self, code):
+        with self.server.lock:
+            pause = self.server.random.uniform(0, 0.1)
+        time.sleep(pause)
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        pass
+
+
+def certificates(work):
+    """An authority with a server and a client."""
+
+    def openssl(name, *more):
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{work}/{name}.key"]
+        command = ["openssl", "req", "-x509", *key, "-days", "2", "-subj", f"/CN={name}", "-out", f"{work}/{name}.crt"]
+        subprocess.run([*command, *more], check=True, capture_output=True)
+
+    openssl("ca")
+    by_ca = ["-CA", f"{work}/ca.crt", "-CAkey", f"{work}/ca.key", "-addext", "basicConstraints=critical,CA:FALSE"]
+    openssl("server", *by_ca, "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "extendedKeyUsage=serverAuth")
+    openssl("client", *by_ca, "-addext", "extendedKeyUsage=clientAuth")
+
+
+def kubeconfig(work, name, port, *more):
+    words = ["proxy", "file", "--certificate", f"{work}/client.crt", "--key", f"{work}/client.key", *more]
+    with open(f"{work}/{name}", "w") as file:
+        file.write(f"""apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
+clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: '{work}/ca.crt'}}}}]
+users:
+- name: u
+  user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: '{CREDLET}', args: {words},
+    interactiveMode: Never, provideClusterInfo: true}}}}
+""")
+
+
+class Proxies:
+    """Those of this storm and of no other, as the kernel knows them."""
+
+    def __init__(self, work):
+        self.mark = f"{work}/client.crt".encode()
+        # Dying takes a moment, and who is dying is not hit again.
+        self.struck = set()
+
+    def pids(self, style):
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self.is_one(pid, style)]
+
+    def is_one(self, pid, style):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            return False
+        wanted = {"daemon": words[1:2] == [b"proxy-daemon"], "foreground": b"--foreground" in words}
+        return self.mark in words and wanted[style]
+
+    def kill(self, pid, style):
+        """Whose it was: a client's number, "daemon" for all, or `None` if it was nobody's any more."""
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            return None
+        try:
+            # The number may have become another's meanwhile, but not the handle.
+            if pid in self.struck or not self.is_one(pid, style):
+                return None
+            with open(f"/proc/{pid}/stat") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            self.struck.add(pid)
+            return style if style == "daemon" else parent
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+
+
+class Client:
+    """One command."""
+
+    def __init__(self, work, style, *words):
+        self.style, self.killed, self.began = style, False, time.monotonic()
+        self.said = tempfile.TemporaryFile(dir=work)
+        self.process = subprocess.Popen(
+            [CREDLET, *words, "--kubeconfig", f"{work}/{style}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.said,
+        )
+
+    def end(self):
+        """Its exit code, and what it said."""
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return None, "it hangs"
+        finally:
+            self.ended = time.monotonic()
+        self.said.seek(0)
+        with self.said:
+            return code, self.said.read().decode(errors="replace").strip()
+
+
+def write(number):
+    return f'{{"a":"number-{number}"}}'
+
+
+class Storm:
+    def __init__(self, work, upstream, proxies, numbers):
+        self.work, self.upstream, self.proxies = work, upstream, proxies
+        self.random, self.lock = random.Random(SEED), threading.Lock()
+        self.numbers, self.over = numbers, threading.Event()
+        self.running, self.kills, self.done = set(), [], []
+
+    def load(self, style, seed):
+        """Commands, one after the other."""
+        choice = random.Random(seed)
+        while not self.over.is_set():
+            number = next(self.numbers) if choice.random() < 0.5 else None
+            words = ["get", "/read"] if number is None else ["request", "/write", "-d", write(number)]
+            with self.lock:
+                client = Client(self.work, style, *words)
+                self.running.add(client)
+            code, said = client.end()
+            with self.lock:
+                self.running.remove(client)
+                self.done.append((client, number, code, said))
+
+    def strike(self, client_next):
+        """Whether somebody was hit."""
+        if client_next:
+            with self.lock:
+                client = self.random.choice(sorted(self.running, key=lambda one: one.began) or [None])
+                # Not one that has ended and waits to be counted.
+                if client is None or client.process.poll() is not None:
+                    return False
+                client.process.kill()
+                client.killed = True
+                return True
+        style = self.random.choice(STYLES)
+        found, before = self.proxies.pids(style), time.monotonic()
+        whose = self.proxies.kill(self.random.choice(found), style) if found else None
+        if whose is not None:
+            self.kills.append((whose, before, time.monotonic()))
+        return whose is not None
+
+    def hits(self, client):
+        """How often a proxy of its was killed while it ran."""
+        its = "daemon" if client.style == "daemon" else client.process.pid
+        return sum(whose == its and a <= client.ended and b >= client.began for whose, a, b in self.kills)
+
+    def rage(self):
+        seeds = [self.random.random() for _ in range(2 * CLIENTS)]
+        each = zip(STYLES * CLIENTS, seeds)
+        threads = [threading.Thread(target=self.load, args=args, daemon=True) for args in each]
+        for thread in threads:
+            thread.start()
+        # As many of one kind as of the other, in any order.
+        plan = [True, False] * (KILLS // 2)
+        self.random.shuffle(plan)
+        limit = time.monotonic() + 3 * PATIENCE
+        for client_next in plan:
+            time.sleep(self.random.expovariate(1 / 0.25))
+            while not self.strike(client_next):
+                if time.monotonic() > limit:
+                    fail("nobody is there to be killed")
+                time.sleep(0.02)
+        self.over.set()
+        for thread in threads:
+            thread.join()
+
+    def judge(self):
+        """What became of the requests, and what is wrong with that."""
+        wrong = [f"write {number} was seen {times} times" for number, times in self.upstream.seen.items() if times > 1]
+        counts = collections.Counter()
+        for client, number, code, said in self.done:
+            kind = "reads" if number is None else "writes"
+            hits = self.hits(client)
+            # Who had just ended when it was killed is judged as the others are.
+            if client.killed and code == -signal.SIGKILL:
+                counts[f"{kind} of killed clients"] += 1
+            elif code == 0:
+                counts[f"{kind} that succeeded" + (" though a proxy was killed" if hits else "")] += 1
+                if number is not None and self.upstream.seen[number] == 0:
+                    wrong.append(f"write {number} succeeded, they say, and was never seen")
+            elif hits == 0 or code is None:
+                wrong.append(f"one of the {kind} failed though no proxy was killed ({client.style}): {said}")
+            elif CUT.search(said):
+                counts[f"{kind} whose proxy ({client.style}) was killed at its start"] += 1
+            elif BEGUN.search(said):
+                counts[f"{kind} whose proxy was killed in the middle of the answer"] += 1
+            elif number is not None:
+                counts["writes lost with their proxy"] += 1
+            elif hits > 1:
+                counts["reads lost with two proxies"] += 1
+            else:
+                wrong.append(f"a read is lost ({client.style}): {said}")
+        return counts, wrong
+
+
+def fail(why):
+    sys.exit(f"FAIL storm, seed {SEED}: {why}")
+
+
+def eventually(what, true):
+    limit = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > limit:
+            fail(f"never: {what}")
+        time.sleep(0.02)
+
+
+def main(work, proxies):
+    certificates(work)
+    upstream = Upstream(f"{work}/server.crt", f"{work}/server.key", f"{work}/ca.crt")
+    port = upstream.server_address[1]
+    kubeconfig(work, "daemon", port, "--linger", f"{LINGER}s")
+    kubeconfig(work, "foreground", port, "--foreground")
+    numbers = itertools.count()
+    none = {style: lambda style=style: not proxies.pids(style) for style in STYLES}
+
+    # Many at once, and nobody serves yet. However slow they are, the daemon waits for the last.
+    kubeconfig(work, "cold", port)
+    cold = [Client(work, "cold", "get", "/read") for _ in range(COLD)]
+    daemons = set()
+    while any(client.process.poll() is None for client in cold):
+        daemons.update(proxies.pids("daemon"))
+        time.sleep(0.01)
+    daemons.update(proxies.pids("daemon"))
+    for code, said in [client.end() for client in cold]:
+        if code != 0:
+            fail(f"one of {COLD} at once: {said}")
+    if len(daemons) != 1:
+        fail(f"{COLD} clients at once started {len(daemons)} daemons")
+    print(f"{COLD} clients at once, 1 daemon")
+    proxies.kill(*daemons, "daemon")
+    eventually("the daemon is gone", none["daemon"])
+
+    # A client, killed while it waits for an answer.
+    def waiting(style, *words):
+        upstream.held.clear()
+        client = Client(work, style, *words)
+        eventually("the request arrives", upstream.held.is_set)
+        return client
+
+    for style in STYLES:
+        client = waiting(style, "get", "/hold")
+        before = time.monotonic()
+        client.process.kill()
+        eventually(f"the proxy ({style}) ends after its client", none[style])
+        took = time.monotonic() - before
+        client.end()
+        if style == "daemon" and took < LINGER:
+            fail(f"the daemon ended {took:.2f} s after its client, and should linger for {LINGER}")
+        print(f"client killed, proxy ({style}) gone after {took:.2f} s")
+
+    # And the proxy.
+    for style in STYLES:
+        for words, sent_again in [(["get", "/hold"], True), (["request", "/hold", "-d", write(next(numbers))], False)]:
+            client = waiting(style, *words)
+            if [proxies.kill(pid, style) for pid in proxies.pids(style)] not in [["daemon"], [client.process.pid]]:
+                fail(f"one proxy ({style}) should be there")
+            code, said = client.end()
+            if (code == 0) != sent_again:
+                fail(f"proxy ({style}) killed while {words} waits: {code}, {said}")
+        print(f"proxy ({style}) killed, the read is sent again and the write is not")
+
+    storm = Storm(work, upstream, proxies, numbers)
+    began = time.monotonic()
+    storm.rage()
+    took = time.monotonic() - began
+    counts, wrong = storm.judge()
+    daemons = sum(whose == "daemon" for whose, _, _ in storm.kills)
+    print(
+        f"{KILLS - len(storm.kills)} clients, {daemons} daemons and {len(storm.kills) - daemons} foreground proxies "
+        f"killed in {took:.0f} s"
+    )
+    print(f"{len(upstream.seen)} writes and {upstream.reads} reads seen by the server")
+    for what, times in sorted(counts.items()):
+        print(f"  {times:5} {what}")
+    if wrong:
+        fail("\n  ".join([f"{len(wrong)} things are wrong", *wrong]))
+    for style in none:
+        eventually(f"no proxy ({style}) is left", none[style])
+    print("no proxy left")
+
+    # Whoever comes next tidies up after those who were killed.
+    code, said = Client(work, "foreground", "get", "/read").end()
+    if code != 0:
+        fail(f"after the storm: {said}")
+    left = lambda: glob.glob(f"{work}/run/credlet/process-*") + glob.glob(f"{work}/run/credlet/client-*")
+    eventually("nothing is left in the runtime directory", lambda: not left())
+
+
+print(f"storm, seed {SEED}", flush=True)
+work = tempfile.mkdtemp(prefix="storm-")
+os.makedirs(f"{work}/run", 0o700)
+os.makedirs(f"{work}/home", 0o700)
+for name in list(os.environ):
+    if re.match(r"(?i)https?_proxy$|no_proxy$|CLIENT_EXEC_PROXY$|XDG_|KUBECONFIG$", name):
+        del os.environ[name]
+os.environ.update(XDG_RUNTIME_DIR=f"{work}/run", HOME=f"{work}/home", KUBERC="off")
+proxies = Proxies(work)
+try:
+    main(work, proxies)
+finally:
+    for style in STYLES:
+        for pid in proxies.pids(style):
+            proxies.kill(pid, style)
+    shutil.rmtree(work, ignore_errors=True)
