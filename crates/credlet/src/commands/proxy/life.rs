@@ -88,9 +88,10 @@ pub(super) fn told(error: impl std::error::Error + 'static) -> CliError {
     CliError::usage(chain(&error))
 }
 
-/// Several threads, because a security module makes the one wait that asks it for a signature.
+/// One thread does the work: to hand a request from thread to thread costs as much as to pass it on. Whoever waits for a
+/// security module hands the rest of the work to another thread for that time, which only this kind of runtime can.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
-    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     built.map_err(|error| CliError::usage(format!("this system has no means to wait for anything: {error}")))
 }
 
