@@ -1,40 +1,23 @@
 //! The cache with a keyring of which a test knows what it holds. (As a process it is tested in `credlet`.)
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/pocket.rs"]
+mod pocket;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use credlet_core::{FixedEnv, NoObserver, StderrSink, SystemClock, SystemRunner, World};
 use credlet_plugins::cache::{Call, Note, Options};
-use credlet_plugins::store::{Keyring, KeyringError};
 use credlet_testkit::logs::Watch;
 use credlet_testkit::plugin::Plugin;
-use zeroize::Zeroizing;
+
+use pocket::Pocket;
 
 const V1: &str =
     r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}}"#;
-
-#[derive(Debug, Default)]
-struct Pocket {
-    key: Mutex<Option<[u8; 32]>>,
-    blocked: bool,
-}
-
-impl Keyring for Pocket {
-    fn key(&self) -> Result<Option<Zeroizing<[u8; 32]>>, KeyringError> {
-        if self.blocked {
-            return Err(KeyringError::Unavailable("EPERM".to_owned()));
-        }
-        Ok(self.key.lock().unwrap().map(Zeroizing::new))
-    }
-
-    fn keep(&self, key: &[u8; 32]) -> Result<(), KeyringError> {
-        *self.key.lock().unwrap() = Some(*key);
-        Ok(())
-    }
-}
 
 struct Scene {
     dir: tempfile::TempDir,

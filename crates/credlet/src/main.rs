@@ -12,6 +12,7 @@ mod early;
 mod error;
 mod exit;
 mod facts;
+mod kubeconfig_file;
 mod log;
 mod printer;
 mod runtime;

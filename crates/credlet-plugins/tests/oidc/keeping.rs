@@ -4,10 +4,9 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::Arc;
 
 use credlet_plugins::oidc::{self, Asked, Options, Settings, Storage};
-use credlet_plugins::store::{Keyring, KeyringError};
-use zeroize::Zeroizing;
 
 use crate::Scene;
+use crate::pocket::Pocket;
 use crate::provider::Fault;
 
 #[tokio::test]
@@ -93,27 +92,6 @@ async fn where_nothing_can_be_kept_a_token_is_given_all_the_same() {
     let options = Options { token_cache_storage: Storage::None, ..scene.options() };
     scene.run(&options).await.unwrap();
     assert!(!scene.dir.path().join("tokens").exists());
-}
-
-/// A keyring in a pocket, or none at all.
-#[derive(Debug, Default)]
-struct Pocket {
-    key: std::sync::Mutex<Option<[u8; 32]>>,
-    blocked: bool,
-}
-
-impl Keyring for Pocket {
-    fn key(&self) -> Result<Option<Zeroizing<[u8; 32]>>, KeyringError> {
-        if self.blocked {
-            return Err(KeyringError::Unavailable("EPERM".to_owned()));
-        }
-        Ok(self.key.lock().unwrap().map(Zeroizing::new))
-    }
-
-    fn keep(&self, key: &[u8; 32]) -> Result<(), KeyringError> {
-        *self.key.lock().unwrap() = Some(*key);
-        Ok(())
-    }
 }
 
 async fn token_with(scene: &Scene, keyring: &Arc<Pocket>) -> credlet_api::exec::ExecCredentialStatus {

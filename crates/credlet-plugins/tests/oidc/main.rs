@@ -5,6 +5,8 @@ mod browser;
 mod device;
 mod keeping;
 mod logging_in;
+#[path = "../support/pocket.rs"]
+mod pocket;
 mod provider;
 mod refusing;
 mod renewing;

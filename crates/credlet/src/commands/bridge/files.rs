@@ -7,9 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::args::Global;
 use crate::error::CliError;
-
-/// Larger files are no kubeconfigs.
-const LARGEST: u64 = 64 << 20;
+use crate::kubeconfig_file::read;
 
 /// One file, and the two sections in it that are meant.
 pub(super) struct Place {
@@ -82,18 +80,5 @@ fn alone<'a>(cluster: &str, user: &str, files: impl Iterator<Item = &'a Config>)
             other.name
         ))
         .hint("give this context a cluster and a user of its own first")),
-    }
-}
-
-/// `None`: there is no such file, which is fine for one of several.
-fn read(path: &Path) -> Result<Option<Zeroizing<String>>, CliError> {
-    let fail = |error: std::io::Error| CliError::usage(format!("{}: {error}", path.display()));
-    match path.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Ok(about) if !about.is_file() || about.len() > LARGEST => {
-            Err(CliError::usage(format!("{} is not an ordinary file", path.display())))
-        }
-        Ok(_) => std::fs::read_to_string(path).map(|text| Some(Zeroizing::new(text))).map_err(fail),
-        Err(error) => Err(fail(error)),
     }
 }

@@ -10,10 +10,8 @@ use crate::args::Global;
 use crate::commands::Outcome;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::kubeconfig_file::read;
 use crate::printer::Printer;
-
-/// Larger files are no kubeconfigs.
-const LARGEST: u64 = 64 << 20;
 
 pub(super) fn wrap(args: &WrapArgs, global: &Global) -> Outcome {
     let words = args.options.iter().cloned().chain(["--".to_owned(), "plugin".to_owned()]);
@@ -124,17 +122,4 @@ fn user(global: &Global) -> Result<String, CliError> {
 
 fn files(global: &Global) -> Vec<PathBuf> {
     global.loading_rules().files().map(Path::to_owned).collect()
-}
-
-/// `None`: there is no such file, which is fine for one of several.
-fn read(path: &Path) -> Result<Option<Zeroizing<String>>, CliError> {
-    let fail = |error: std::io::Error| CliError::usage(format!("{}: {error}", path.display()));
-    match path.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Ok(about) if !about.is_file() || about.len() > LARGEST => {
-            Err(CliError::usage(format!("{} is not an ordinary file", path.display())))
-        }
-        Ok(_) => std::fs::read_to_string(path).map(|text| Some(Zeroizing::new(text))).map_err(fail),
-        Err(error) => Err(fail(error)),
-    }
 }
