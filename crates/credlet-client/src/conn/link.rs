@@ -4,16 +4,18 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use credlet_core::Clock;
 use hyper::client::conn::http2::{Connection, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use tokio::sync::SetOnce;
 
 use super::body::Payload;
 use super::line::{Io, Line};
+use super::wire::{KeepWire, Wire};
 use super::{Error, Limits};
 
 /// Stands for "the server has not said yet". No server means exactly this number.
@@ -194,7 +196,8 @@ impl Usual {
 /// Runs a connection to its end.
 pub(super) struct Drive {
     /// In a box: a future that holds it by value stores it two or three times.
-    pub(super) connection: Pin<Box<Connection<TokioIo<Io>, Payload, TokioExecutor>>>,
+    pub(super) connection: Pin<Box<Connection<TokioIo<Io>, Payload, KeepWire>>>,
+    pub(super) wire: Wire,
     /// After the connection: a field is dropped after those above it.
     pub(super) over: Over,
     pub(super) line: Arc<Line>,
@@ -208,6 +211,16 @@ pub(super) struct Drive {
 impl Drive {
     /// `closing` is asked whether to close for want of work, and says when to ask again; `None` is never.
     pub(super) async fn run(mut self, closing: impl Fn() -> Option<Duration>) {
+        self.serve(closing).await;
+        let Self { connection, mut wire, over, .. } = self;
+        drop(connection);
+        drop(over);
+        // It takes no more requests; those on it have time to end.
+        poll_fn(|cx| wire.poll(cx)).await;
+    }
+
+    /// As long as it takes requests.
+    async fn serve(&mut self, closing: impl Fn() -> Option<Duration>) {
         let limit = self.limits.tls;
         let clock = self.clock.clone();
         let settled = tokio::select! {
@@ -226,9 +239,9 @@ impl Drive {
         loop {
             let again = closing();
             let ended = poll_fn(|cx| {
-                let ended = self.connection.as_mut().poll(cx);
+                let ended = self.poll_ended(cx);
                 self.note_max();
-                ended.map(drop)
+                ended
             });
             match again {
                 None => return ended.await,
@@ -241,6 +254,14 @@ impl Drive {
         }
     }
 
+    /// First what puts requests on the connection, then what writes them.
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let ended = self.connection.as_mut().poll(cx);
+        // Its end is learnt from the other half.
+        let _ = self.wire.poll(cx);
+        ended.map(drop)
+    }
+
     /// The server's limit shows up in a number that nothing wakes us for, so look until it has changed: once per round
     /// trip and connection. False: the connection has ended before.
     async fn settle(&mut self) -> bool {
@@ -248,7 +269,7 @@ impl Drive {
         while self.connection.current_max_send_streams() == UNSET {
             tokio::select! {
                 biased;
-                _ = self.connection.as_mut() => return false,
+                () = poll_fn(|cx| self.poll_ended(cx)) => return false,
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_millis(8)),
             }
         }

@@ -47,6 +47,7 @@ mod tls;
 mod tunnel;
 pub(crate) mod url;
 mod verifier;
+mod wire;
 mod words;
 
 pub use body::{Body, Payload};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Request, Response, Version};
 use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 
 use super::body::{Body, Payload, Place};
 use super::dial::{Dialler, Offer, Spoken};
@@ -12,6 +12,7 @@ use super::http1::Http1;
 use super::line::{Io, Line};
 use super::link::{Conn, Drive, Over, Ready, Slot, UNSET, Usual};
 use super::retry::{Failed, Failure};
+use super::wire::KeepWire;
 use super::{Error, Tuning};
 
 /// The connections of one generation.
@@ -163,7 +164,8 @@ impl Drop for Dialling {
 /// Speaks HTTP/2 on a new connection.
 async fn begin(io: Io, dialler: &Dialler, tuning: &Tuning, usual: Arc<Usual>, conn: &Arc<Conn>, pool: Weak<Pool>) {
     let line = io.line().clone();
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+    let (executor, kept) = KeepWire::new();
+    let mut builder = http2::Builder::new(executor);
     builder
         .timer(TokioTimer::new())
         .initial_max_send_streams(UNSET)
@@ -182,6 +184,7 @@ async fn begin(io: Io, dialler: &Dialler, tuning: &Tuning, usual: Arc<Usual>, co
     };
     let drive = Drive {
         connection: Box::pin(connection),
+        wire: kept.wire(),
         over: Over::of(conn),
         line: line.clone(),
         limits: dialler.limits.clone(),

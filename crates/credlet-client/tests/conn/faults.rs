@@ -156,6 +156,35 @@ async fn after_a_goodbye_that_covers_it_and_a_close_only_a_get_is_sent_again() {
     }
 }
 
+/// More threads than cores, so that now and then one is stopped between the request's leaving and the next step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_goodbye_that_is_read_while_a_write_is_being_handed_over_does_not_double_it() {
+    let raw = Raw::start(|_, mut conn| async move {
+        conn.hello(100).await;
+        let Some(first) = conn.request().await else { return };
+        conn.answer(first, Some(b"first")).await;
+        if let Some(second) = conn.request().await {
+            conn.goaway(second, NO_ERROR).await;
+            conn.close().await;
+        }
+    })
+    .await;
+    let mut clients = JoinSet::new();
+    for _ in 0..8 {
+        let client = raw_client(&raw);
+        clients.spawn(async move {
+            for round in 0..100 {
+                assert_eq!(soon(get(&client, "/")).await.unwrap(), "first");
+                let result = soon(post(&client, "/", "body")).await;
+                assert!(matches!(result, Err(Error::Broken { .. })), "round {round}: {result:?}");
+            }
+        });
+    }
+    while let Some(client) = clients.join_next().await {
+        client.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_death_without_a_byte_only_a_get_is_sent_again() {
     let (result, accepted) = outcome(second_request(|_, _| async {}).await, "GET").await;
