@@ -7,7 +7,8 @@
 //!
 //! **Three names to know:** [`Bridge`], [`convert`], [`revert`].
 //!
-//! Nothing in the rewritten file is secret. What was, is in the copy of the old file that is kept beside it.
+//! No credential is in the rewritten file; those of before are in the copy of the old file that is kept beside it. What the
+//! old file gave the plugin as environment, and a password in the address of an HTTP proxy, are needed on and stay.
 
 mod spans;
 mod write;

@@ -1,9 +1,10 @@
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
 use credlet_api::Secret;
+use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
 use super::{Pkcs11Error, UriError};
@@ -40,7 +41,10 @@ impl PinSource {
     pub fn read(&self) -> Result<Secret, Pkcs11Error> {
         let Self::File(path) = self;
         let wrong = |reason: String| Pkcs11Error::PinFile { path: path.clone(), reason };
-        let mut file = File::open(path).map_err(|error| wrong(format!("cannot be read ({})", error.kind())))?;
+        // Nothing that is no file keeps us waiting.
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+        let mut file = file.map_err(|error| wrong(format!("cannot be read ({})", error.kind())))?;
         let about = file.metadata().map_err(|error| wrong(format!("cannot be read ({})", error.kind())))?;
         if !about.is_file() {
             return Err(wrong("is not an ordinary file".to_owned()));
@@ -95,6 +99,9 @@ mod tests {
             assert!(error.contains(wanted) && !error.contains("hunter2-of-the-token"), "{error}");
         }
         assert!(PinSource::File(dir.path().into()).read().unwrap_err().to_string().contains("ordinary file"));
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(PinSource::File(pipe).read().unwrap_err().to_string().contains("ordinary file"));
         assert!(PinSource::File("/nowhere/pin".into()).read().unwrap_err().to_string().contains("cannot be read"));
     }
 }
