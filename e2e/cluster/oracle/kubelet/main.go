@@ -7,8 +7,10 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"io"
 	"sort"
 
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/credentialprovider"
 	"k8s.io/kubernetes/pkg/util/parsers"
 
@@ -38,7 +40,12 @@ type query struct {
 // answer has "error" in it, or what was asked for.
 type answer map[string]any
 
-func main() { lines.Answer(ask) }
+func main() {
+	// What it thinks of each odd key nobody wants to read thousands of times.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	lines.Answer(ask)
+}
 
 func ask(q *query) any {
 	a, err := one(q)
