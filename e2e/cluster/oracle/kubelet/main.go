@@ -6,6 +6,7 @@ package main
 
 import (
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"io"
 	"sort"
@@ -42,7 +43,9 @@ type answer map[string]any
 
 func main() {
 	// What it thinks of each odd key nobody wants to read thousands of times.
-	klog.LogToStderr(false)
+	logging := flag.NewFlagSet("logging", flag.PanicOnError)
+	klog.InitFlags(logging)
+	_ = logging.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
 	klog.SetOutput(io.Discard)
 	lines.Answer(ask)
 }
