@@ -84,6 +84,9 @@ who() {
     sed -nE 's/.*"username": ?"([^"]*)".*/\1/p' | head -1
 }
 
+# kubectl_version KUBECTL
+kubectl_version() { "$1" version --client -o json | sed -nE 's/.*"gitVersion": "([^"]*)".*/\1/p'; }
+
 # Plugins note each of their runs in the file "runs". runs [WHICH]: how many.
 runs() { grep -c "${1-}" "$work/runs" || true; }
 fresh() { : >"$work/runs"; }
