@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What tests share. Those that need a cluster source it once they run under `cluster/with`.
+# What tests share. Those that need a cluster source it once they run under `cluster/with`, and only those have $server.
 
 e2e=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$e2e")
@@ -9,7 +9,8 @@ jobs=()
 cleanup() {
   local job
   for job in "${jobs[@]}"; do kill "$job" 2>/dev/null || true; done
-  rm -rf "$work"
+  # Whoever is leaving may still write something down.
+  rm -rf "$work" 2>/dev/null || { sleep 1 && rm -rf "$work"; }
 }
 trap cleanup EXIT
 # The administrator's kubeconfig is for the preparations only; who is under test names another.
@@ -21,22 +22,40 @@ end() {
   wait "$1" 2>/dev/null || true
 }
 
-passed=0
+passed=0 failed=0
 rows=$work/rows
-# is WHO WHAT WANTED GOT
+# seen WHO WHAT: a check that has passed, and its row.
+seen() {
+  passed=$((passed + 1))
+  printf '| %s | %s |\n' "$1" "$2" >>"$rows"
+}
+# is WHO WHAT WANTED GOT: or nothing more is worth trying.
 is() {
   if [[ $3 != "$4" ]]; then
     printf 'FAIL %s: %s\n  wanted %q\n  got    %q\n' "$1" "$2" "$3" "$4" >&2
     exit 1
   fi
-  passed=$((passed + 1))
-  printf '| %s | %s |\n' "$1" "$2" >>"$rows"
+  seen "$1" "$2"
+}
+# check WHAT COMMAND…: whether the command succeeds; its output is shown if it does not, and the rest is tried all the same.
+# The row is $who's.
+check() {
+  local what=$1
+  shift
+  if "$@" >"$work/output" 2>&1; then
+    printf 'ok   %s\n' "$what"
+    seen "$who" "$what"
+  else
+    failed=$((failed + 1))
+    printf 'FAIL %s\n' "$what"
+    sed 's/^/  /' "$work/output"
+  fi
 }
 
-# eventually COMMAND…: until it succeeds, for a minute at most.
+# eventually COMMAND…: until it succeeds, for two minutes at most.
 eventually() {
   local n
-  for ((n = 0; n < 300; n++)); do
+  for ((n = 0; n < 600; n++)); do
     if "$@" >/dev/null 2>&1; then return; fi
     sleep 0.2
   done
@@ -57,6 +76,16 @@ users:
   user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: $2, args: $3, interactiveMode: Never, provideClusterInfo: true}${5-}}
 K
 }
+
+# who OPTIONS…: whom the server takes `credlet` for, with the kubeconfig $config.
+who() {
+  "$credlet" request -H "Content-Type: application/json" /apis/authentication.k8s.io/v1/selfsubjectreviews --kubeconfig "$config" \
+    --data '{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}' "$@" </dev/null |
+    sed -nE 's/.*"username": ?"([^"]*)".*/\1/p' | head -1
+}
+
+# kubectl_version KUBECTL
+kubectl_version() { "$1" version --client -o json | sed -nE 's/.*"gitVersion": "([^"]*)".*/\1/p'; }
 
 # Plugins note each of their runs in the file "runs". runs [WHICH]: how many.
 runs() { grep -c "${1-}" "$work/runs" || true; }
@@ -83,7 +112,8 @@ start_proxy() {
 # finish NAME PEERS [--update]: the last call of a test. With --update its part of docs/compatibility.md is written anew.
 finish() {
   local page=$root/docs/compatibility.md begin="<!-- by e2e/$1/run --update -->" end="<!-- end of e2e/$1 -->"
-  printf '%s passed, 0 failed\n' "$passed"
+  printf '%s passed, %s failed\n' "$passed" "$failed"
+  if ((failed || !passed)); then exit 1; fi
   if [[ ${3-} != --update ]]; then return; fi
   grep -qxF "$begin" "$page"
   {
@@ -97,5 +127,6 @@ finish() {
     cat "$rows"
     printf '%s\n' "$end"
   } >"$work/part"
-  sed -i -e "\\|^$end\$|r $work/part" -e "\\|^$begin\$|,\\|^$end\$|d" "$page"
+  # Another test may be writing its own part.
+  flock "$e2e" sed -i -e "\\|^$end\$|r $work/part" -e "\\|^$begin\$|,\\|^$end\$|d" "$page"
 }

@@ -1,6 +1,7 @@
-"""Microsoft Entra ID as far as an application needs it to log in: one tenant, its description, and its token endpoint.
+"""Microsoft Entra ID as far as an application needs it to log in, and an API server to believe it: a tenant's description,
+its keys, and its token endpoint.
 
-What it is asked goes into a file, one line of JSON each; what it gives is a JWT that says who asked for what.
+What it is asked goes into a file, one line of JSON each; what it gives is a signed JWT that says who asked for what.
 """
 
 import base64
@@ -11,17 +12,37 @@ import sys
 import time
 import urllib.parse
 
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
 port, certificate, key, asked = sys.argv[1:]
 base = f"https://127.0.0.1:{port}"
+signing = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def encoded(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def part(value):
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+    return encoded(json.dumps(value).encode())
 
 
-def token(form):
-    claims = {"aud": form.get("scope"), "appid": form.get("client_id"), "exp": int(time.time()) + 3600}
-    return f"{part({'alg': 'none', 'typ': 'JWT'})}.{part(claims)}.{part(len(asked))}"
+def token(tenant, form):
+    claims = {
+        "iss": f"{base}/{tenant}/v2.0",
+        "aud": form.get("scope", "").split("/")[0],
+        "appid": form.get("client_id"),
+        "exp": int(time.time()) + 3600,
+    }
+    text = f"{part({'alg': 'RS256', 'typ': 'JWT', 'kid': 'one'})}.{part(claims)}"
+    return f"{text}.{encoded(signing.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+
+
+def public_key():
+    numbers = signing.public_key().public_numbers()
+    number = lambda value: encoded(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+    return {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "one", "n": number(numbers.n), "e": number(numbers.e)}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -29,12 +50,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         tenant = self.path.split("/")[1]
+        if self.path == f"/{tenant}/discovery/v2.0/keys":
+            return self.answer(200, {"keys": [public_key()]})
         if self.path.split("?")[0] != f"/{tenant}/v2.0/.well-known/openid-configuration":
             return self.answer(404, {"error": "nobody knows this"})
         self.answer(200, {
             "issuer": f"{base}/{tenant}/v2.0",
             "authorization_endpoint": f"{base}/{tenant}/oauth2/v2.0/authorize",
             "token_endpoint": f"{base}/{tenant}/oauth2/v2.0/token",
+            "jwks_uri": f"{base}/{tenant}/discovery/v2.0/keys",
         })
 
     def do_POST(self):
@@ -44,7 +68,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             file.write(json.dumps({"path": self.path, **form}) + "\n")
         if form.get("client_secret") == "wrong":
             return self.answer(401, {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."})
-        self.answer(200, {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600, "access_token": token(form)})
+        self.answer(200, {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600, "access_token": token(self.path.split("/")[1], form)})
 
     def answer(self, status, body):
         body = json.dumps(body).encode()

@@ -1,13 +1,17 @@
 // npm's oidc-provider on loopback: code + PKCE, device, rotating refresh tokens, client credentials, revocation.
-// `node provider.mjs PORT SECONDS` serves ID tokens that live for SECONDS.
+// `node provider.mjs PORT SECONDS [CERTIFICATE KEY]` serves ID tokens that live for SECONDS, by TLS if it has a certificate.
 import * as oidc from 'oidc-provider';
 import { generateKeyPairSync } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
 
 const port = Number(process.argv[2]);
 const life = Number(process.argv[3]);
 const jwk = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
 const device = 'urn:ietf:params:oauth:grant-type:device_code';
-const issuer = `http://127.0.0.1:${port}`;
+const [cert, key] = process.argv.slice(4).map((file) => readFileSync(file));
+const issuer = `${cert ? 'https' : 'http'}://127.0.0.1:${port}`;
 
 const provider = new oidc.Provider(issuer, {
   clients: [
@@ -53,4 +57,5 @@ const provider = new oidc.Provider(issuer, {
   }),
 });
 provider.on('server_error', (ctx, error) => console.error(error));
-provider.listen(port, '127.0.0.1', () => console.log('ready'));
+const server = cert ? https.createServer({ cert, key }, provider.callback()) : http.createServer(provider.callback());
+server.listen(port, '127.0.0.1', () => console.log('ready'));

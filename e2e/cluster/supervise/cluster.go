@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -53,7 +54,11 @@ func (c *cluster) start(kubelet bool, signals <-chan os.Signal) error {
 	); err != nil {
 		return err
 	}
-	if err := c.spawn("kube-apiserver", filepath.Join(c.bin, "kube-apiserver"),
+	further, err := os.ReadFile(c.file("apiserver.flags"))
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err := c.spawn("kube-apiserver", filepath.Join(c.bin, "kube-apiserver"), append(strings.Fields(string(further)),
 		"--etcd-servers="+etcd,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2]),
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24",
@@ -66,7 +71,7 @@ func (c *cluster) start(kubelet bool, signals <-chan os.Signal) error {
 		"--disable-admission-plugins=ServiceAccount",
 		"--kubelet-client-certificate="+c.file("apiserver-kubelet.crt"), "--kubelet-client-key="+c.file("apiserver-kubelet.key"),
 		"--kubelet-certificate-authority="+c.file("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
-	); err != nil {
+	)...); err != nil {
 		return err
 	}
 	if err := c.wait(ctx, signals, "kube-apiserver", c.ready); err != nil {

@@ -7,6 +7,7 @@
 //	supervise -bin DIR [-dir DIR] [-kubelet=false] [COMMAND…]
 //	supervise -sign -dir DIR -user NAME [-groups A,B] [-life 1h]
 //
+// Further flags of kube-apiserver may lie in the directory, one a line, in the file apiserver.flags.
 // The command finds in its environment CLUSTER (the directory), KUBECONFIG (the administrator's) and kubectl in its PATH.
 // The second form prints a client certificate and its key for NAME as {"clientCertificateData","clientKeyData"}.
 package main
@@ -32,7 +33,7 @@ const limit = 90 * time.Second
 
 func main() {
 	bin := flag.String("bin", "", "where kube-apiserver, kubectl and minikubelet are")
-	dir := flag.String("dir", "", "an empty directory for everything of the cluster (default: a new one)")
+	dir := flag.String("dir", "", "a directory for everything of the cluster (default: a new one)")
 	kubelet := flag.Bool("kubelet", true, "run a node as well")
 	signing := flag.Bool("sign", false, "sign a client certificate instead")
 	user := flag.String("user", "", "with -sign: for whom")

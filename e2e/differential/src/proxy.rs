@@ -62,7 +62,12 @@ impl Comparison for Proxies {
                     ProxyScheme::Https => "https",
                     _ => "socks5",
                 };
-                json!({"proxy": format!("{scheme}://{}", proxy.target())})
+                let mut answer = json!({"proxy": format!("{scheme}://{}", proxy.target())});
+                if let Some((user, password)) = proxy.user() {
+                    answer["user"] = user.expose().into();
+                    answer["password"] = password.expose().into();
+                }
+                answer
             }
         };
         (answer, String::new())
@@ -70,9 +75,6 @@ impl Comparison for Proxies {
 
     fn plain(&self, theirs: &mut Value) {
         let Some(members) = theirs.as_object_mut() else { return };
-        // Whom we go as is seen in the header, which a test of its own looks at.
-        members.remove("user");
-        members.remove("password");
         // A port is a number, however it is written.
         if let Some(Value::String(proxy)) = members.get_mut("proxy")
             && let Some((place, port)) = proxy.clone().rsplit_once(':')
@@ -209,7 +211,21 @@ fn proxy_url(rng: &mut Rng) -> String {
         0 => address::odd(rng),
         _ => {
             let scheme = pick(rng, &["http://", "https://", "socks5://", "socks5h://", "HTTP://", ""]);
-            format!("{scheme}proxy{}", pick(rng, &["", ":3128", ":80", "/"]))
+            format!("{scheme}{}proxy{}", user(rng), pick(rng, &["", ":3128", ":80", "/"]))
         }
     }
+}
+
+/// As whom to go there: often nobody, and else a name and a password made of what is escaped, and what should be.
+fn user(rng: &mut Rng) -> String {
+    const PARTS: &[&str] = &[
+        "u", "pass", "%40", "%3A", ":", "+", "%2B", "%20", "%2f", "%C3%BC", "%25", "&", "=", "$", ";", ",", "~", "!",
+        "*",
+    ];
+    if rng.bool() {
+        return String::new();
+    }
+    let mut user: String = (0..rng.usize(..6)).map(|_| pick(rng, PARTS)).collect();
+    user.push('@');
+    user
 }

@@ -111,8 +111,8 @@ impl Proxy {
         self.name.clone()
     }
 
-    /// User name and password, if the URL has them.
-    pub(super) fn user(&self) -> Option<(&Secret, &Secret)> {
+    /// User name and password, if the URL has them. They are sent to the proxy and to nobody else.
+    pub fn user(&self) -> Option<(&Secret, &Secret)> {
         self.user.as_ref().map(|(name, password)| (name, password))
     }
 

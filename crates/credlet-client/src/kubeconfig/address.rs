@@ -17,14 +17,19 @@ pub(super) struct Address {
 /// Checks a `server`. Go makes plain http of an address without a scheme and then drops all credentials without a word
 /// (W32); here that is a mistake.
 pub(super) fn server(text: &str) -> Result<Address, Problem> {
-    let server = Server::read(text).map_err(|unusable| match unusable {
+    // With a path it is written anew, without its query; without one nobody looks at the rest.
+    let anew = Url::parse_request(text).filter(Url::has_path).map(|url| url.without_query().written().to_string());
+    let read = match (Server::read(text), &anew) {
+        // What is escaped or left out on the way, such as a space, was no mistake.
+        (Err(server::Unusable::Form), Some(anew)) => Server::read(anew),
+        (read, _) => read,
+    };
+    let server = read.map_err(|unusable| match unusable {
         server::Unusable::NoScheme => Problem::ServerWithoutScheme,
         server::Unusable::Scheme => Problem::ServerScheme,
         server::Unusable::User => Problem::ServerUserInfo,
         server::Unusable::Host | server::Unusable::Port | server::Unusable::Form => Problem::ServerAddress,
     })?;
-    // With a path it is written anew, without its query; without one nobody looks at the rest.
-    let anew = Url::parse_request(text).filter(Url::has_path).map(|url| url.without_query().written().to_string());
     Ok(Address { url: anew.unwrap_or_else(|| text.to_owned()), https: server.is_https() })
 }
 
@@ -76,6 +81,11 @@ mod tests {
         assert_eq!(url("HTTPS://h/"), "HTTPS://h/");
         assert_eq!(url("https://h/?x=1"), "https://h/?x=1");
         assert_eq!(url("https://h?x=/y"), "https://h?x=/y");
+        assert_eq!(url("https://h/a b"), "https://h/a%20b");
+        assert_eq!(url("https://h/p?#%zz"), "https://h/p");
+        for bad in ["https://h/%zz", "https://h#%zz", "https://h? ", "https://h / "] {
+            assert_eq!(server(bad), Err(Problem::ServerAddress), "{bad}");
+        }
     }
 
     #[test]

@@ -6,9 +6,12 @@ package main
 
 import (
 	"encoding/hex"
+	"flag"
 	"fmt"
+	"io"
 	"sort"
 
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/credentialprovider"
 	"k8s.io/kubernetes/pkg/util/parsers"
 
@@ -38,7 +41,14 @@ type query struct {
 // answer has "error" in it, or what was asked for.
 type answer map[string]any
 
-func main() { lines.Answer(ask) }
+func main() {
+	// What it thinks of each odd key nobody wants to read thousands of times.
+	logging := flag.NewFlagSet("logging", flag.PanicOnError)
+	klog.InitFlags(logging)
+	_ = logging.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
+	klog.SetOutput(io.Discard)
+	lines.Answer(ask)
+}
 
 func ask(q *query) any {
 	a, err := one(q)

@@ -143,8 +143,9 @@ fn connectable(url: &str) -> bool {
         None => (place, true),
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c);
-    let escaped = host.contains('%') && !host.starts_with('[');
-    port && !host.is_empty() && !escaped && url.chars().all(plain)
+    // Only an address in brackets has a use for these.
+    let odd = host.contains(['%', ':']) && !host.starts_with('[');
+    port && !host.is_empty() && !odd && url.chars().all(plain)
 }
 
 /// Whether a member with this name may stand twice in one object.

@@ -1,0 +1,84 @@
+"""The webhook by which an API server asks who a token of EKS is: a signed address of AWS's, to be called with the cluster's name.
+
+It makes the signature anew with botocore, and then calls the address, through the proxy that plays AWS.
+
+webhook.py PORT CERTIFICATE KEY PROXY, with the cluster's name in CLUSTER_NAME and the secret key in AWS_SECRET_ACCESS_KEY.
+"""
+
+import base64
+import datetime
+import http.server
+import importlib.util
+import json
+import os
+import re
+import ssl
+import sys
+import urllib.parse
+import urllib.request
+from unittest import mock
+
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+port, certificate, key, proxy = sys.argv[1:]
+SECRET, CLUSTER = os.environ["AWS_SECRET_ACCESS_KEY"], os.environ["CLUSTER_NAME"]
+aws = ssl.create_default_context(cafile=importlib.util.find_spec("moto.moto_proxy").submodule_search_locations[0] + "/ca.crt")
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({"https": proxy}), urllib.request.HTTPSHandler(context=aws))
+
+
+def whose(token):
+    """The ARN, or an error that says why there is none."""
+    prefix, _, encoded = token.partition(".")
+    if prefix != "k8s-aws-v1":
+        raise ValueError("no token of EKS")
+    url = urllib.parse.urlsplit(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode())
+    if url.scheme != "https" or not re.fullmatch(r"sts(\.[a-z0-9-]+)?\.amazonaws\.com", url.netloc) or url.path != "/":
+        raise ValueError("an address that is not STS's")
+    query = dict(urllib.parse.parse_qsl(url.query))
+    if query["Action"] != "GetCallerIdentity":
+        raise ValueError("another action")
+    if query["X-Amz-Signature"] != signature(url.netloc, query):
+        raise ValueError("another signature")
+    request = urllib.request.Request(url.geturl(), headers={"x-k8s-aws-id": CLUSTER})
+    return re.search(r"<Arn>(.*)</Arn>", opener.open(request).read().decode()).group(1)
+
+
+def signature(host, query):
+    access_key, _, region, service, _ = query["X-Amz-Credential"].split("/")
+    then = datetime.datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ")
+    plain = urllib.parse.urlencode({name: value for name, value in query.items() if not name.startswith("X-Amz-")})
+    request = AWSRequest("GET", f"https://{host}/?{plain}", headers={"x-k8s-aws-id": CLUSTER})
+    signer = SigV4QueryAuth(Credentials(access_key, SECRET), service, region, expires=int(query["X-Amz-Expires"]))
+    with mock.patch("botocore.auth.get_current_datetime", return_value=then):
+        signer.add_auth(request)
+    return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(request.url).query))["X-Amz-Signature"]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        try:
+            status = {"authenticated": True, "user": {"username": whose(review["spec"]["token"])}}
+        except Exception as error:  # Whatever is wrong with it, it is no token.
+            print("refused:", repr(error), flush=True)
+            status = {"authenticated": False}
+        body = json.dumps({"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(certificate, key)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
