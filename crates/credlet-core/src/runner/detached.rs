@@ -2,7 +2,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use super::OsError;
+use super::system::ended;
+use super::{Ended, OsError};
 
 /// Starts a program that goes on when we have ended, with our environment and these variables, and without any of our
 /// streams. Nobody waits for it and nobody hears of it, so it must limit itself; and it is still in our session, which
@@ -44,6 +45,11 @@ impl Starting {
     /// What it says, to be read to its end. `None`: taken already.
     pub fn report(&mut self) -> Option<ChildStdout> {
         self.0.stdout.take()
+    }
+
+    /// How it ended. `None`: it has not, as far as the system knows.
+    pub fn ended(&mut self) -> Option<Ended> {
+        self.0.try_wait().ok().flatten().map(ended)
     }
 
     /// Ends it: it took too long.

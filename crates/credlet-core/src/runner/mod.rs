@@ -175,6 +175,9 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// By SIGKILL, which no program can expect.
+    pub const KILLED: Self = Self::Killed(nix::sys::signal::Signal::SIGKILL as i32);
+
     /// Whether it says that all went well.
     pub fn is_success(self) -> bool {
         self == Self::Exited(0)

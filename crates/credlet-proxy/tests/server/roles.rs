@@ -99,15 +99,32 @@ fn daemon() {
     if let Some(message) = told("TEST_FAILS") {
         return beginning.failed(&message).unwrap();
     }
+    if let Some(stall) = told("TEST_STALLS").map(PathBuf::from).filter(|path| !path.exists()) {
+        std::fs::write(stall.with_extension("new"), std::process::id().to_string()).unwrap();
+        std::fs::rename(stall.with_extension("new"), stall).unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+    if let Some(signal) = told("TEST_DIES") {
+        write_start(&options().dir);
+        let signal = rustix::process::Signal::from_named_raw(signal.parse().unwrap()).unwrap();
+        rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+    }
     runtime().block_on(async {
         let options = options();
-        let starts = options.dir.path().join("starts");
+        let dir = options.dir.clone();
         let server = Server::bind(Arc::new(Simple::nothing()), options).await.unwrap();
-        let mut starts = std::fs::OpenOptions::new().create(true).append(true).open(starts).unwrap();
-        writeln!(starts, "{}", std::process::id()).unwrap();
+        write_start(&dir);
         beginning.ready().unwrap();
         server.run().await;
     });
+}
+
+fn write_start(dir: &Dir) {
+    let starts = dir.path().join("starts");
+    let mut starts = std::fs::OpenOptions::new().create(true).append(true).open(starts).unwrap();
+    writeln!(starts, "{}", std::process::id()).unwrap();
 }
 
 fn plugin_with_daemon() {
