@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use credlet_core::{Ended, OsError, Starting, start_reporting};
+use credlet_core::{Ended, Env as _, Inherit, OsError, Starting, SystemEnv, close_inherited, start_reporting};
 use tokio::sync::oneshot;
 
 use super::ask::{Answer, Control, ControlError};
@@ -24,9 +24,11 @@ pub struct Daemon {
     pub dir: Dir,
     /// The program: this one, as a rule.
     pub program: PathBuf,
-    /// What makes the program be the daemon. It is started with our environment, `KUBERNETES_EXEC_INFO` included, and
-    /// has to call [`Daemon::begin`] first.
+    /// What makes the program be the daemon, which has to call [`Daemon::begin`] first.
     pub args: Vec<OsString>,
+    /// What it gets of our environment, which stays with it for as long as it lives: all, unless its author knows what
+    /// it needs.
+    pub inherit: Inherit,
     /// How long its start may take: 30 s unless a person has to act.
     pub patience: Duration,
 }
@@ -50,7 +52,7 @@ const READY: &str = "ready";
 impl Daemon {
     /// With the usual patience.
     pub fn new(dir: Dir, program: PathBuf, args: Vec<OsString>) -> Self {
-        Self { dir, program, args, patience: Duration::from_secs(30) }
+        Self { dir, program, args, inherit: Inherit::ALL, patience: Duration::from_secs(30) }
     }
 
     /// The answer for a client: one that keeps this file locked, or one that knows nothing of sockets and locks.
@@ -104,7 +106,8 @@ impl Daemon {
 
     /// Starts it and waits for its word.
     async fn start(&self) -> Result<Begun, DaemonError> {
-        let started = start_reporting(&self.program, &self.args, []);
+        let env = SystemEnv.vars().into_iter().filter(|(name, _)| self.inherit.passes(name));
+        let started = start_reporting(&self.program, &self.args, env);
         let mut starting = started.map_err(|reason| DaemonError::Start { reason })?;
         let Some(mut report) = starting.report() else {
             return Err(DaemonError::Failed { message: "it cannot be heard".into() });
@@ -132,11 +135,13 @@ impl Daemon {
         })
     }
 
-    /// To be called first in the daemon's own process, before it has threads.
+    /// To be called first in the daemon's own process, before it has threads or open files: those that it has were left
+    /// open by others, and are closed.
     ///
     /// # Errors
     /// When this process cannot be made safe.
     pub fn begin() -> std::io::Result<Beginning> {
+        close_inherited()?;
         let beginning = Beginning { stdio: Stdio::prepare()? };
         close_to_others()?;
         Ok(beginning)

@@ -40,14 +40,14 @@ impl Place {
             // Nobody listens, so its holder is about to go: a killed process takes a moment to let go of its locks.
             Err(TryLockError::WouldBlock) => turn(lock, LAST_BREATH).await.map_err(unable)?.ok_or(ServeError::Taken)?,
         };
+        dir.remove_drafts();
         Ok(Self { dir, _lock: lock })
     }
 
     /// Listens at `path`, in the place of whatever an earlier proxy has left there. The socket gets this name when it
     /// is ready: whoever finds it can connect.
     pub(super) fn listen(&self, path: PathBuf) -> Result<UnixListener, ServeError> {
-        // `s.sock` is at first `s.<number of this process>`, which is as short as can be.
-        let draft = path.with_extension(std::process::id().to_string());
+        let draft = Dir::draft(&path);
         if path.as_os_str().len().max(draft.as_os_str().len()) > LONGEST_PATH {
             return Err(ServeError::PathTooLong { path, longest: LONGEST_PATH });
         }

@@ -135,6 +135,21 @@ async fn a_killed_daemon_leaves_a_socket_behind_and_the_next_one_takes_its_place
 }
 
 #[test]
+fn a_daemon_has_no_files_of_others_a_strict_umask_nobody_who_looks_into_it_and_the_variables_it_is_given() {
+    let stage = Stage::new();
+    let (_lock, path) = locked(stage.home.path(), "lock");
+    let told = stage.home.path().join("told");
+    // Something that a client let slip: it survives the start of a program.
+    let slipped = std::fs::File::create(stage.home.path().join("slipped")).unwrap();
+    rustix::io::fcntl_setfd(&slipped, rustix::io::FdFlags::empty()).unwrap();
+    let role = stage.role("plugin that starts a daemon", &path).with("TEST_TELLS", &told).with("TEST_FAILS", "done");
+    heard(role.with("OTHERS_SECRET", "s3cr3t").play());
+    let told = std::fs::read_to_string(told).unwrap();
+    assert!(told.starts_with("files 0, umask 77, NotDumpable, variables "), "{told}");
+    assert!(told.contains("TEST_TELLS") && !told.contains("OTHERS_"), "{told}");
+}
+
+#[test]
 fn a_daemon_that_cannot_begin_says_why_to_whoever_started_it() {
     let stage = Stage::new();
     let (_lock, path) = locked(stage.home.path(), "lock");

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credlet_api::exec::{ApiVersion, Cluster};
+use credlet_core::Inherit;
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{Daemon, Hop, Options, ServeError, Server, Stdio};
 
@@ -96,6 +97,9 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn daemon() {
     let beginning = Daemon::begin().unwrap();
+    if let Some(path) = told("TEST_TELLS") {
+        std::fs::write(path, about_this_process()).unwrap();
+    }
     if let Some(message) = told("TEST_FAILS") {
         return beginning.failed(&message).unwrap();
     }
@@ -121,6 +125,22 @@ fn daemon() {
     });
 }
 
+/// What only it can see, once it is closed to others.
+fn about_this_process() -> String {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let files = std::fs::read_dir("/dev/fd").unwrap().map(|entry| entry.unwrap().file_name());
+    // The list of files is one, and the null device to come is another.
+    let others = files.filter(|name| name.to_str().unwrap().parse::<u32>().unwrap() > 2).count() - 2;
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(umask);
+    #[cfg(target_os = "linux")]
+    let dumpable = rustix::process::dumpable_behavior().unwrap();
+    #[cfg(not(target_os = "linux"))]
+    let dumpable = "NotDumpable";
+    let names = names.collect::<Vec<_>>().join(" ");
+    format!("files {others}, umask {:o}, {dumpable:?}, variables {names}", umask.as_raw_mode())
+}
+
 fn write_start(dir: &Dir) {
     let starts = dir.path().join("starts");
     let mut starts = std::fs::OpenOptions::new().create(true).append(true).open(starts).unwrap();
@@ -130,6 +150,7 @@ fn write_start(dir: &Dir) {
 fn plugin_with_daemon() {
     let mut daemon = Daemon::new(options().dir, std::env::current_exe().unwrap(), Vec::new());
     daemon.patience = Duration::from_secs(120);
+    daemon.inherit = Inherit::AllBut(vec!["OTHERS_*".to_owned()]);
     // What is still single here may be told so.
     #[expect(unsafe_code, reason = "the environment is the daemon's, and there is one thread")]
     // SAFETY: no other thread has been started.
