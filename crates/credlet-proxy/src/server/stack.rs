@@ -25,6 +25,9 @@ use crate::sign::{BodyDigest, Signer};
 /// So many requests at once are no client's honest wish.
 const MOST: u64 = 10_000;
 
+/// Whose events are one for each request, so that they can be left out of a log.
+pub const ACCESS: &str = "credlet_proxy::access";
+
 /// How large the head of a request may be, in bytes. Those of kubectl have a few hundred.
 pub(super) const LARGEST_HEAD: u32 = 64 << 10;
 
@@ -64,7 +67,7 @@ impl Stack {
         *response.version_mut() = http::Version::HTTP_11;
         self.metrics.answered(response.status());
         let took = self.clock.monotonic().saturating_sub(began).as_millis() as u64;
-        tracing::info!(%method, path = %credlet_api::visible(&path), code = response.status().as_u16(), took, "request");
+        tracing::info!(target: ACCESS, %method, path = %credlet_api::visible(&path), code = response.status().as_u16(), took, "request");
         Ok(response)
     }
 
