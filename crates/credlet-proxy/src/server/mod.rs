@@ -20,6 +20,7 @@ mod log;
 mod metrics;
 mod options;
 mod peer;
+mod person;
 mod process;
 mod rescue;
 mod run;

@@ -5,6 +5,7 @@
 mod hop;
 mod http;
 mod life;
+mod person;
 mod roles;
 mod signers;
 mod streams;

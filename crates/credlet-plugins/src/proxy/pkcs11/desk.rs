@@ -10,9 +10,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use credlet_api::Secret;
 use rustls::SignatureScheme;
@@ -23,6 +23,9 @@ use super::{Options, Pkcs11Error};
 
 /// Long enough to find the button; API servers give up a handshake after 10 s by default, others later.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often somebody looks whether the token is still there, while nothing else is to be done.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Whom the thread answers.
 type Reply<T> = Sender<Result<T, Pkcs11Error>>;
@@ -41,9 +44,18 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct State {
     lost: AtomicBool,
+    losses: AtomicU64,
     /// The token that waits for a PIN.
     locked: Mutex<Option<String>>,
     signatures: AtomicU64,
+    /// Since when the token is busy with one thing.
+    busy: Mutex<Option<Instant>>,
+}
+
+impl State {
+    fn busy(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Desk {
@@ -69,6 +81,11 @@ impl Desk {
         self.state.lost.load(Ordering::Acquire)
     }
 
+    /// How often it was lost.
+    pub(super) fn losses(&self) -> u64 {
+        self.state.losses.load(Ordering::Relaxed)
+    }
+
     /// The token that waits for a PIN.
     pub(super) fn locked(&self) -> Option<String> {
         self.state.locked.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -77,6 +94,11 @@ impl Desk {
     /// Opens the token unless it is open, with this PIN or with the one of before.
     pub(super) fn find(&self, pin: Option<Secret>) -> Result<Found, Pkcs11Error> {
         self.ask(|reply| Job::Find { pin, reply })
+    }
+
+    /// For how long the token has been busy with what it is doing now.
+    pub(super) fn busy_for(&self) -> Duration {
+        self.state.busy().map(|since| since.elapsed()).unwrap_or_default()
     }
 
     pub(super) fn signatures(&self) -> u64 {
@@ -99,6 +121,11 @@ fn gone() -> Pkcs11Error {
     Pkcs11Error::Failed { doing: "talking to the token", said: "its thread is gone".to_owned(), lost: false }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a person's patience is real, as is that of those who wait here")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 fn off_the_async_threads<T>(wait: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
@@ -117,7 +144,16 @@ struct Clerk {
 
 impl Clerk {
     fn work(mut self, inbox: &Receiver<Job>) {
-        while let Ok(job) = inbox.recv() {
+        loop {
+            let job = match inbox.recv_timeout(LOOK) {
+                Ok(job) => job,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            *self.state.busy() = Some(now());
             // Who asked may have lost patience, here and below.
             match job {
                 Job::Sign { scheme, message, reply } => {
@@ -132,6 +168,22 @@ impl Clerk {
                     let _ = reply.send(found);
                 }
             }
+            *self.state.busy() = None;
+        }
+    }
+
+    /// Whether the token is still there. Nobody says so when it is pulled out.
+    fn look(&mut self) {
+        if self.token.as_ref().is_some_and(|token| !token.is_there()) {
+            tracing::warn!("the token is gone");
+            self.lose();
+            self.state.lost.store(true, Ordering::Release);
+        }
+    }
+
+    fn lose(&mut self) {
+        if self.token.take().is_some() {
+            self.state.losses.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -141,7 +193,7 @@ impl Clerk {
         let signed = match self.token()?.0.sign(scheme, message) {
             Err(error) if error.is_lost() => {
                 tracing::warn!(%error, "the token's session is lost; opening another");
-                self.token = None;
+                self.lose();
                 self.token()?.0.sign(scheme, message)
             }
             signed => signed,
@@ -155,7 +207,7 @@ impl Clerk {
 
     fn note(&mut self, error: Option<&Pkcs11Error>) {
         if error.is_some_and(Pkcs11Error::is_lost) {
-            self.token = None;
+            self.lose();
         }
         let locked = error.and_then(|error| match error {
             Pkcs11Error::NoPin { token } | Pkcs11Error::Pin { token, .. } => Some(token.clone()),

@@ -21,6 +21,7 @@ const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(100)
 pub(super) struct Token {
     // Before the library, which must outlive it.
     session: Session,
+    slot: Slot,
     key: ObjectHandle,
     mechanisms: Vec<MechanismType>,
     library: Option<Pkcs11>,
@@ -56,7 +57,18 @@ impl Token {
         chain::check(&session, key, kind, &chain)?;
         let serial = info.serial_number().trim_end().to_owned();
         let found = Found { token: label, serial, kind, mechanisms: mechanisms.clone(), chain };
-        Ok((Self { session, key, mechanisms, library: Some(library) }, found))
+        Ok((Self { session, slot, key, mechanisms, library: Some(library) }, found))
+    }
+
+    /// Whether it is still there and knows us. What else may be wrong with it shows when it is needed.
+    pub(super) fn is_there(&self) -> bool {
+        use RvError as Rv;
+        let slot = |library: &Pkcs11| library.get_slot_info(self.slot).is_ok_and(|slot| !slot.token_present());
+        let gone = matches!(
+            self.session.get_session_info(),
+            Err(Cryptoki::Pkcs11(Rv::DeviceRemoved | Rv::TokenNotPresent | Rv::SessionHandleInvalid, _))
+        );
+        !gone && !self.library.as_ref().is_some_and(slot)
     }
 
     pub(super) fn sign(&self, scheme: SignatureScheme, message: &[u8]) -> Result<Vec<u8>, Pkcs11Error> {
