@@ -43,8 +43,7 @@ enum Begun {
 }
 
 /// The pauses before one start and the next.
-const PAUSES: [Duration; 4] =
-    [Duration::ZERO, Duration::ZERO, Duration::from_millis(500), Duration::from_secs(1)];
+const PAUSES: [Duration; 4] = [Duration::ZERO, Duration::ZERO, Duration::from_millis(500), Duration::from_secs(1)];
 
 /// What the daemon says when it listens.
 const READY: &str = "ready";

@@ -32,7 +32,7 @@ pub use self::control::{NoReport, Report};
 pub use self::daemon::{Beginning, Daemon, DaemonError};
 pub use self::local::{Authority, AuthorityError};
 pub use self::log::LogFile;
-pub use self::stack::ACCESS;
 pub use self::options::{Hop, Loopback, Options, Target, TargetError};
 pub use self::process::{Stdio, close_to_others};
 pub use self::run::{Ended, ServeError, Server, serve};
+pub use self::stack::ACCESS;
