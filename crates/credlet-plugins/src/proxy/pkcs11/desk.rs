@@ -30,6 +30,9 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Whom the thread answers.
 type Reply<T> = Sender<Result<T, Pkcs11Error>>;
 
+/// Whoever opens the token.
+type Opener = Box<dyn Fn(&Options) -> Result<(Token, Found), Pkcs11Error> + Send>;
+
 enum Job {
     Sign { scheme: SignatureScheme, message: Vec<u8>, reply: Reply<Vec<u8>> },
     Find { pin: Option<Secret>, reply: Reply<Found> },
@@ -61,9 +64,13 @@ impl State {
 impl Desk {
     /// Starts the thread, and gives what it found at first.
     pub(super) fn open(options: Options) -> Result<(Self, Result<Found, Pkcs11Error>), Pkcs11Error> {
+        Self::with(options, Box::new(Token::open))
+    }
+
+    fn with(options: Options, open: Opener) -> Result<(Self, Result<Found, Pkcs11Error>), Pkcs11Error> {
         let (jobs, inbox) = mpsc::channel();
         let state = Arc::new(State::default());
-        let clerk = Clerk { options, first: None, token: None, state: state.clone() };
+        let clerk = Clerk { options, open, first: None, token: None, state: state.clone() };
         let started = thread::Builder::new().name("credlet-pkcs11".to_owned()).spawn(move || clerk.work(&inbox));
         started.map_err(|_| gone())?;
         let desk = Self { jobs: Mutex::new(jobs), state };
@@ -136,6 +143,7 @@ fn off_the_async_threads<T>(wait: impl FnOnce() -> T) -> T {
 /// Who works behind the desk, until nobody can hand in a job any more.
 struct Clerk {
     options: Options,
+    open: Opener,
     /// What must be found again after the token was lost.
     first: Option<Found>,
     token: Option<Token>,
@@ -221,7 +229,7 @@ impl Clerk {
     /// refused is forgotten, so that it cannot be tried again.
     fn token(&mut self) -> Result<(&Token, &Found), Pkcs11Error> {
         if self.token.is_none() {
-            let opened = Token::open(&self.options);
+            let opened = (self.open)(&self.options);
             if matches!(opened, Err(Pkcs11Error::Pin { .. })) {
                 self.options.pin = None;
             }
@@ -236,5 +244,75 @@ impl Clerk {
             self.token = Some(token);
         }
         self.token.as_ref().zip(self.first.as_ref()).ok_or_else(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Uri;
+    use super::*;
+
+    fn options() -> Options {
+        Options::new(Uri::parse("pkcs11:token=t").unwrap(), "/no/module.so".into())
+    }
+
+    /// A token that takes no PIN, and tells those that it was asked with.
+    fn stubborn() -> (Opener, Receiver<String>) {
+        let (tried, tries) = mpsc::channel();
+        let token = || "t".to_owned();
+        let open = move |options: &Options| match &options.pin {
+            None => Err(Pkcs11Error::NoPin { token: token() }),
+            Some(pin) => {
+                tried.send(pin.expose().to_owned()).unwrap();
+                Err(Pkcs11Error::Pin { token: token(), reason: "does not take the PIN" })
+            }
+        };
+        (Box::new(open), tries)
+    }
+
+    #[test]
+    fn a_pin_that_was_refused_is_never_tried_again_by_itself() {
+        let (open, tries) = stubborn();
+        let mut options = options();
+        options.pin = Some(Secret::new("1234"));
+        let (desk, found) = Desk::with(options, open).unwrap();
+        assert!(matches!(found, Err(Pkcs11Error::Pin { .. })));
+        for _ in 0..3 {
+            assert!(matches!(desk.find(None), Err(Pkcs11Error::NoPin { .. })));
+            assert!(matches!(desk.sign(SignatureScheme::ED25519, b"x"), Err(Pkcs11Error::NoPin { .. })));
+        }
+        // A person may try another one, and that one is not tried twice either.
+        assert!(matches!(desk.find(Some(Secret::new("0000"))), Err(Pkcs11Error::Pin { .. })));
+        assert!(matches!(desk.find(None), Err(Pkcs11Error::NoPin { .. })));
+        assert_eq!(desk.locked().as_deref(), Some("t"));
+        drop(desk);
+        assert_eq!(tries.iter().collect::<Vec<_>>(), ["1234", "0000"]);
+    }
+
+    #[test]
+    fn a_token_that_takes_its_time_is_seen_to_be_busy_until_it_has_answered() {
+        let (go_on, wait) = mpsc::channel::<()>();
+        let open = move |_: &Options| {
+            let _ = wait.recv();
+            Err(Pkcs11Error::NoPin { token: "t".to_owned() })
+        };
+        let (jobs, inbox) = mpsc::channel();
+        let state = Arc::new(State::default());
+        let clerk = Clerk { options: options(), open: Box::new(open), first: None, token: None, state: state.clone() };
+        thread::spawn(move || clerk.work(&inbox));
+        let desk = Arc::new(Desk { jobs: Mutex::new(jobs), state });
+        assert_eq!(desk.busy_for(), Duration::ZERO);
+        let asking = thread::spawn({
+            let desk = Arc::clone(&desk);
+            move || desk.find(None).map(drop)
+        });
+        while desk.busy_for().is_zero() {
+            thread::yield_now();
+        }
+        go_on.send(()).unwrap();
+        assert!(asking.join().unwrap().is_err());
+        while !desk.busy_for().is_zero() {
+            thread::yield_now();
+        }
     }
 }

@@ -173,11 +173,8 @@ fn log_in(session: &Session, info: &TokenInfo, label: &str, options: &Options) -
     if !info.login_required() {
         return Ok(());
     }
-    if info.user_pin_locked() {
-        return Err(refused("has locked its PIN: its administrator can set another"));
-    }
-    if info.user_pin_final_try() {
-        return Err(refused("would lock itself if one more PIN were wrong: log in once with its own tool first"));
+    if let Some(reason) = why_not(info.user_pin_locked(), info.user_pin_final_try()) {
+        return Err(refused(reason));
     }
     let pin = options.pin.as_ref().map(|pin| AuthPin::new(pin.expose().into()));
     if pin.is_none() && !info.protected_authentication_path() {
@@ -195,6 +192,15 @@ fn log_in(session: &Session, info: &TokenInfo, label: &str, options: &Options) -
         Cryptoki::Pkcs11(RvError::PinExpired, _) => Err(refused("wants another PIN: this one is too old")),
         error => Err(Pkcs11Error::failed("logging in", &error)),
     })
+}
+
+/// Why no PIN may be tried, however good it is.
+fn why_not(locked: bool, final_try: bool) -> Option<&'static str> {
+    match (locked, final_try) {
+        (true, _) => Some("has locked its PIN: its administrator can set another"),
+        (_, true) => Some("would lock itself if one more PIN were wrong: log in once with its own tool first"),
+        _ => None,
+    }
 }
 
 fn find_key(session: &Session, uri: &Uri, label: &str) -> Result<ObjectHandle, Pkcs11Error> {
@@ -232,4 +238,16 @@ pub(super) fn attributes(
     which: &[AttributeType],
 ) -> Result<Vec<Attribute>, Pkcs11Error> {
     session.get_attributes(object, which).map_err(|error| Pkcs11Error::failed("reading about the key", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_is_locked_or_would_lock_itself_is_not_asked() {
+        assert!(why_not(true, false).is_some_and(|reason| reason.contains("has locked its PIN")));
+        assert!(why_not(false, true).is_some_and(|reason| reason.contains("would lock itself")));
+        assert_eq!(why_not(false, false), None);
+    }
 }

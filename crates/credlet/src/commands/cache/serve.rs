@@ -65,8 +65,7 @@ pub(super) fn run(options: Options) -> ExitCode {
 async fn stay_with(process: Process) -> Ended {
     let let_go = Stdio::prepare().and_then(Stdio::let_go);
     let told = async {
-        let (Ok(mut terminate), Ok(mut interrupt)) =
-            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
         else {
             return std::future::pending().await;
         };
