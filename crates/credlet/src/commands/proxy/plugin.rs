@@ -102,6 +102,8 @@ pub(super) async fn unlock(dir: &Dir, question: &str, interactive: bool) -> Resu
 
 /// `--foreground`: this process is the proxy, for as long as its client lives.
 fn be_the_proxy(wanted: Wanted, global: &Global) -> ! {
+    // What its client let slip. Where nobody says what is open, it stays.
+    let _ = credlet_core::close_inherited();
     let mut world = world();
     let begun = ExecInfo::read(&mut world).and_then(|info| {
         let (server, runtime) = begin(wanted, global, &info).map_err(failure)?;
