@@ -77,7 +77,8 @@ impl Presenter {
         if let Some(route) = newest.upgrade().filter(|route| route.proxy == *proxy) {
             return Ok(route);
         }
-        let way = Arc::clone(exec_proxy).route(proxy, identity)?;
+        let way = Arc::clone(exec_proxy).route(proxy, identity);
+        let way = way.inspect_err(|_| self.authenticator.proxy_failed())?;
         let route = Arc::new(Renewed { way, proxy: proxy.clone(), presenter: Arc::clone(self) });
         *newest = Arc::downgrade(&route);
         Ok(route)
@@ -85,6 +86,9 @@ impl Presenter {
 
     async fn bring_back(self: &Arc<Self>, serial: u64, host: Arc<str>, gone: Error) -> Result<Credential, Error> {
         let tls_failed = !matches!(gone, Error::Gone { .. });
+        if tls_failed {
+            self.authenticator.proxy_failed();
+        }
         if tls_failed && self.after_tls_failure.load(Relaxed) == serial {
             return Err(gone);
         }
@@ -117,7 +121,10 @@ impl fmt::Debug for Renewed {
 
 impl Route for Renewed {
     fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
-        self.way.connect(target)
+        Box::pin(async {
+            let connected = self.way.connect(target).await;
+            connected.inspect_err(|_| self.presenter.authenticator.proxy_failed())
+        })
     }
 
     fn via(&self) -> Option<&str> {

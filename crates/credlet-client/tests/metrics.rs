@@ -290,6 +290,14 @@ fn calls_are_told_apart_by_code_and_status() {
 }
 
 #[test]
+fn a_proxy_that_cannot_be_used_is_counted() {
+    let (metrics, _clock) = metrics();
+    assert!(!metrics.encode().contains("client_exec_proxy_errors"));
+    metrics.observe(&Event::ProxyFailed);
+    assert_eq!(samples(&metrics, "client_exec_proxy_errors"), ["client_exec_proxy_errors 1"]);
+}
+
+#[test]
 fn calls_of_a_plugin_with_a_proxy_are_counted_apart_by_code_and_status() {
     let (metrics, _clock) = metrics();
     assert!(!metrics.encode().contains("with_proxy"));

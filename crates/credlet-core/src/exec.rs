@@ -20,7 +20,7 @@ use crate::flight::{Fetched, Source, Why};
 use crate::foreign::{harmless, last_line};
 use crate::hint::Seldom;
 use crate::observer::{CallStatus, Event, NoObserver, Observer};
-use crate::runner::{Answer, Finished, Limits, Process, Program, RunError, Started, Stdin};
+use crate::runner::{Answer, Ended, Finished, Limits, Process, Program, RunError, Started, Stdin};
 use crate::{Clock, Env, PluginPolicy, Runner, SystemClock, SystemEnv, SystemRunner, keypair, look_up};
 
 /// The outside world, as this crate meets it.
@@ -77,6 +77,9 @@ pub struct ExecOptions {
     /// Without it plugins are not told that they may answer with one.
     pub lock_file: Option<Arc<dyn LockFile>>,
 }
+
+/// The pauses before a plugin that might have become a proxy is run again because it was killed; then that is its error.
+const AFTER_KILLS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(2)];
 
 /// How long a plugin that is known to start a proxy may take for it.
 const PROXY_START: Duration = Duration::from_secs(30);
@@ -163,6 +166,12 @@ impl ExecPlugin {
             self.world.observer.observe(&Event::CalledForProxy { status, code });
         }
         fetched
+    }
+
+    /// A proxy that is killed is started again, so one that is killed while it starts is as well. No plugin does that to
+    /// itself: it is the system, short of memory, or an operator; a crash would only come again.
+    fn deserves_another_run(&self, error: &Error) -> bool {
+        self.options.lock_file.is_some() && matches!(error, Error::Failed { ended: Ended::KILLED, .. })
     }
 
     async fn start(&self, path: PathBuf, spec: &ExecCredentialSpec) -> Result<Started, RunError> {
@@ -287,6 +296,15 @@ impl Source for ExecPlugin {
     type Error = Error;
 
     async fn fetch(&self, why: &Why) -> Result<Fetched<Credential>, Error> {
+        for pause in AFTER_KILLS {
+            match self.run(why).await {
+                Err(error) if self.deserves_another_run(&error) => {
+                    tracing::debug!(%error, ?pause, "running the credential plugin again");
+                    self.world.clock.sleep(pause).await;
+                }
+                result => return result,
+            }
+        }
         self.run(why).await
     }
 

@@ -36,6 +36,8 @@ pub enum Event {
         /// The exit code, as above.
         code: i32,
     },
+    /// A plugin's proxy could not be used: it could not be reached, is not who it should be, or its address is wrong.
+    ProxyFailed,
     /// Somebody was given the last error, because it is too soon to run the plugin again.
     BackedOff,
     /// A request found its credential ready.

@@ -17,6 +17,7 @@ const APP: &str = "credlet";
 /// |---|---|
 /// | `s.sock` | where requests go in |
 /// | `c.sock` | where the proxy is asked about itself ([`Control`](crate::server::Control)) |
+/// | `log` | what the proxy has to say, and `log.1` what it said before |
 /// | `daemon.lock` | held by the one proxy that may put sockets here |
 /// | `start.lock` | held by whoever is starting one |
 /// | `config` | a kubeconfig for one command, if the proxy is there for that |
@@ -102,6 +103,11 @@ impl Dir {
         self.path.join("c.sock")
     }
 
+    /// Where it writes what it has to say, if it does.
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
     /// Whether there is a proxy that has not begun to end.
     pub fn is_served(&self) -> bool {
         let Ok(lock) = self.lock_file("daemon.lock") else { return false };
@@ -119,10 +125,27 @@ impl Dir {
 
     /// Takes away all that we put here, and the directory if nothing else is in it.
     pub(crate) fn remove(&self) {
-        for name in ["s.sock", "c.sock", "daemon.lock", "start.lock", "config"] {
+        for name in ["s.sock", "c.sock", "log", "log.1", "daemon.lock", "start.lock", "config"] {
             let _ = fs::remove_file(self.path.join(name));
         }
+        self.remove_drafts();
         let _ = fs::remove_dir(&self.path);
+    }
+
+    /// What a socket is called before somebody listens at it: as short as can be.
+    pub(crate) fn draft(socket: &Path) -> PathBuf {
+        socket.with_extension(std::process::id().to_string())
+    }
+
+    /// Takes away sockets that never got their name, because their proxy was killed before.
+    pub(crate) fn remove_drafts(&self) {
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_str().and_then(|name| name.strip_prefix("s.").or_else(|| name.strip_prefix("c.")));
+            if name.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// That of a plugin which is itself the proxy, and which removes it at its end.
@@ -230,6 +253,20 @@ mod tests {
         assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(Dir::of_daemon(&env, "0123").unwrap(), dir);
         assert_eq!(Dir::list(&env), [dir]);
+    }
+
+    #[test]
+    fn what_a_process_left_that_was_killed_is_taken_away_whatever_it_was_doing() {
+        let runtime = tempfile::tempdir().unwrap();
+        let env = FixedEnv::new([("XDG_RUNTIME_DIR", runtime.path())]);
+        let all = Dir::open(Dir::all(&env)).unwrap();
+        // No process has this number.
+        let left = Dir::open(all.path().join(format!("process-{}", i32::MAX))).unwrap();
+        for name in ["s.2147483647", "c.sock", "daemon.lock", "log"] {
+            fs::write(left.path().join(name), "").unwrap();
+        }
+        let own = Dir::of_this_process(&env).unwrap();
+        assert_eq!(Dir::list(&env), [own]);
     }
 
     #[test]

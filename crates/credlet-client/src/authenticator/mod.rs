@@ -54,6 +54,11 @@ impl Authenticator {
         Some(entry)
     }
 
+    /// Tells the observer that the proxy of the credential cannot be used.
+    pub(crate) fn proxy_failed(&self) {
+        self.inner.observer.observe(&Event::ProxyFailed);
+    }
+
     /// The credential, waiting for a run of the plugin if there is none that can be used.
     ///
     /// # Errors

@@ -158,6 +158,31 @@ impl Client {
         Ok(())
     }
 
+    /// Returns when there is a connection that a request could take: with an `upgrade`, or without. One that is made for
+    /// it is there for others if the caller does not wait.
+    ///
+    /// # Errors
+    /// When none could be made.
+    pub async fn connect(&self, upgrade: bool) -> Result<(), Error> {
+        self.shared.current.load_full().pool.connect(upgrade).await
+    }
+
+    /// Closes all connections, as if the certificate had been replaced, and forgets TLS sessions: for one whose key is
+    /// not there any more.
+    ///
+    /// # Errors
+    /// What is wrong with the certificate.
+    pub fn hang_up(&self) -> Result<(), Error> {
+        let shared = &self.shared;
+        let _turn = shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = shared.current.load_full();
+        let credential = current.credential.clone();
+        let pool = shared.pool(&credential)?;
+        shared.current.store(Arc::new(Generation { credential, pool }));
+        shared.settle(&current.pool);
+        Ok(())
+    }
+
     /// The number of the credential that is sent now.
     pub fn serial(&self) -> u64 {
         self.shared.current.load().credential.serial

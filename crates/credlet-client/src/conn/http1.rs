@@ -29,6 +29,7 @@ pub(super) struct Http1 {
     idle: Arc<Idle>,
     /// A connection that was made in the hope of HTTP/2, and when.
     spare: Mutex<Option<(Duration, Io)>>,
+    warming: tokio::sync::Mutex<()>,
 }
 
 impl Http1 {
@@ -41,6 +42,7 @@ impl Http1 {
             host: HeaderValue::from_str(dialler.server.host_header()).ok(),
             idle: Arc::new(idle),
             spare: Mutex::default(),
+            warming: tokio::sync::Mutex::default(),
             dialler,
         }
     }
@@ -80,6 +82,20 @@ impl Http1 {
                 Err(Failed { error: line.explain(error), failure, request: None })
             }
         }
+    }
+
+    /// Makes a connection that nobody uses yet, unless there is one. Who comes meanwhile waits for that one.
+    pub(super) async fn warm_up(&self) -> Result<(), Error> {
+        let _turn = self.warming.lock().await;
+        if self.idle.list().as_ref().is_some_and(|list| list.leases.iter().any(|(_, lease)| lease.sender.is_ready())) {
+            return Ok(());
+        }
+        let mut lease = self.connect().await?;
+        // Not before: the next who looks is to find it.
+        if lease.sender.ready().await.is_ok() {
+            Arc::clone(&self.idle).put(lease);
+        }
+        Ok(())
     }
 
     /// For the next who asks.

@@ -1,4 +1,5 @@
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl Pool {
         upgrade: bool,
     ) -> Result<Response<Body>, Failed> {
         loop {
-            if upgrade || self.only_http1.load(Relaxed) {
+            if upgrade || self.only_http1.load(Acquire) {
                 return self.http1.attempt(request, upgrade).await;
             }
             let Some(slot) = self.place() else { return Err(self.unsent(request)) };
@@ -75,6 +76,31 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Sees to it that an attempt would find a connection.
+    pub(super) async fn connect(self: &Arc<Self>, upgrade: bool) -> Result<(), Error> {
+        let mut slot = None;
+        if !upgrade && !self.only_http1.load(Acquire) {
+            // An attempt finds out by itself that this pool is retired.
+            let Some(place) = self.place() else { return Ok(()) };
+            if let Some(Ok(Ready::Http2(_))) = place.conn.ready.get() {
+                return Ok(());
+            }
+            slot = Some(place);
+        }
+        // In a task of its own: a connection is for others as well, and signing for it may block.
+        let pool = Arc::clone(self);
+        let made = tokio::spawn(async move {
+            match slot {
+                Some(slot) => match slot.conn.ready.wait().await.clone()? {
+                    Ready::Http2(_) => Ok(()),
+                    Ready::Http1 => pool.http1.warm_up().await,
+                },
+                None => pool.http1.warm_up().await,
+            }
+        });
+        made.await.map_err(|_| Error::Stopped { host: self.dialler.server.name().clone() })?
     }
 
     /// Takes no more requests and closes what is idle; the rest closes when its last request has ended.
@@ -121,8 +147,9 @@ impl Pool {
                 Err(error) => dial.conn.fail(error),
                 Ok((io, Spoken::Http1)) => {
                     if let Some(pool) = pool.upgrade() {
-                        pool.only_http1.store(true, Relaxed);
+                        // In this order: who sees that it is HTTP/1.1 finds the connection.
                         pool.http1.keep(io);
+                        pool.only_http1.store(true, Release);
                     }
                     let _ = dial.conn.ready.set(Ok(Ready::Http1));
                     dial.conn.link.end();

@@ -43,6 +43,7 @@ pub struct Metrics {
     rotation_age: Histogram,
     calls: Calls,
     calls_for_proxies: Calls,
+    proxy_errors: AtomicU64,
     policy_allowed: AtomicU64,
     policy_denied: AtomicU64,
     run_duration: Histogram,
@@ -62,6 +63,7 @@ impl Metrics {
             rotation_age: Histogram::new(&ROTATION_AGE_BUCKETS),
             calls: Calls::default(),
             calls_for_proxies: Calls::default(),
+            proxy_errors: AtomicU64::new(0),
             policy_allowed: AtomicU64::new(0),
             policy_denied: AtomicU64::new(0),
             run_duration: Histogram::new(&RUN_DURATION_BUCKETS),
@@ -85,6 +87,14 @@ impl Metrics {
     pub fn write_to(&self, out: impl fmt::Write) -> fmt::Result {
         let mut text = Text::new(out);
         // By name, as Go's registry has them.
+        if load(&self.proxy_errors) > 0 {
+            text.counter(
+                "client_exec_proxy_errors",
+                "[ALPHA] Number of times a client exec proxy could not be used: it could not be reached, its listener or \
+                 certificate was not what it should be, or the plugin's answer was wrong.",
+                load(&self.proxy_errors),
+            )?;
+        }
         text.counter(
             "credlet_credential_backoffs_total",
             "Number of times a caller was given the last error, because it was too soon to try for a credential again.",
@@ -170,6 +180,7 @@ impl Observer for Metrics {
                 }
             }
             Event::CalledForProxy { status, code } => count(&self.calls_for_proxies, code, status),
+            Event::ProxyFailed => add_one(&self.proxy_errors),
             Event::BackedOff => add_one(&self.back_offs),
             Event::Hit => add_one(&self.hits),
             Event::CertificateHeld { holder, not_after, replaced_age } => {

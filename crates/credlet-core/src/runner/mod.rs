@@ -21,7 +21,7 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 pub use self::attached::{Attached, ask_to_end, leave_interrupts_to_others, start_attached};
-pub use self::detached::{Starting, start_detached, start_reporting};
+pub use self::detached::{Starting, close_inherited, start_detached, start_reporting};
 pub use self::process::Process;
 pub use self::system::{StderrFn, StderrSink, SystemRunner};
 
@@ -175,6 +175,9 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// By SIGKILL, which no program can expect.
+    pub const KILLED: Self = Self::Killed(nix::sys::signal::Signal::SIGKILL as i32);
+
     /// Whether it says that all went well.
     pub fn is_success(self) -> bool {
         self == Self::Exited(0)

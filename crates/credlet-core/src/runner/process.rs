@@ -1,9 +1,9 @@
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tokio::io::AsyncRead;
 use tokio::process::{Child, ChildStderr, ChildStdout};
-use tokio::sync::oneshot;
+use tokio::sync::{SetOnce, oneshot};
 use zeroize::Zeroizing;
 
 use super::Ended;
@@ -21,7 +21,7 @@ pub struct Process {
 }
 
 struct Shared {
-    ended: Arc<OnceLock<Ended>>,
+    ended: Arc<SetOnce<Ended>>,
     /// Dropped when nobody needs the program any more.
     _needed: oneshot::Sender<()>,
 }
@@ -29,7 +29,7 @@ struct Shared {
 impl Process {
     /// Leaves the program to a task of its own, which takes what it writes and reaps it.
     pub(super) fn attend(child: Child, group: Group, streams: Streams, sink: StderrSink) -> Self {
-        let ended = Arc::new(OnceLock::new());
+        let ended = Arc::new(SetOnce::new());
         let (needed, dropped) = oneshot::channel();
         tokio::spawn(attend(child, group.polite(), streams, sink, dropped, Arc::clone(&ended)));
         Self { shared: Arc::new(Shared { ended, _needed: needed }) }
@@ -38,6 +38,18 @@ impl Process {
     /// How it ended. `None`: it has not.
     pub fn ended(&self) -> Option<Ended> {
         self.shared.ended.get().copied()
+    }
+
+    /// Returns when it has ended by itself.
+    pub async fn wait(&self) -> Ended {
+        *self.shared.ended.wait().await
+    }
+
+    /// Asks it to end, unless somebody else needs it, and returns when it has ended.
+    pub async fn end(self) -> Ended {
+        let ended = Arc::clone(&self.shared.ended);
+        drop(self);
+        *ended.wait().await
     }
 }
 
@@ -68,7 +80,7 @@ async fn attend(
     streams: Streams,
     sink: StderrSink,
     dropped: oneshot::Receiver<()>,
-    ended_as: Arc<OnceLock<Ended>>,
+    ended_as: Arc<SetOnce<Ended>>,
 ) {
     let Streams { mut out, mut err } = streams;
     let talk = async {
@@ -78,10 +90,15 @@ async fn attend(
     };
     let status = tokio::select! {
         () = talk => return,
-        status = child.wait() => status,
-        _ = dropped => return end(&mut child, group).await,
+        status = child.wait() => {
+            group.release();
+            status
+        }
+        _ = dropped => {
+            end(&mut child, group).await;
+            child.wait().await
+        }
     };
-    group.release();
     // Without a status, which does not happen, it counts as killed.
     let how = status.map_or(Ended::Killed(0), ended);
     tracing::debug!(%how, "a credential plugin that had gone on has ended");

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use credlet_core::{Ended, Finished, Limits, Program, RunError, Stdin, World, harmless};
+use credlet_api::exec::proxy_answer;
+use credlet_core::{Ended, Finished, Limits, Process, Program, RunError, Started, Stdin, World, harmless};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
@@ -27,6 +28,8 @@ pub struct Answer {
     pub stdout: Zeroizing<Vec<u8>>,
     /// How the plugin ended.
     pub ended: Ended,
+    /// The plugin, if it goes on: it is a proxy then (KEP-2718), and whoever prints the answer has to stay with it.
+    pub process: Option<Process>,
 }
 
 impl std::fmt::Debug for Answer {
@@ -37,11 +40,11 @@ impl std::fmt::Debug for Answer {
 
 impl Answer {
     fn good(stdout: Zeroizing<Vec<u8>>) -> Self {
-        Self { stdout, ended: Ended::Exited(0) }
+        Self { stdout, ended: Ended::Exited(0), process: None }
     }
 
     fn failed(code: u8) -> Self {
-        Self { stdout: Zeroizing::default(), ended: Ended::Exited(code.into()) }
+        Self { stdout: Zeroizing::default(), ended: Ended::Exited(code.into()), process: None }
     }
 }
 
@@ -120,7 +123,11 @@ impl Call {
     /// Runs the plugin, and keeps what it says.
     async fn ask(&mut self, store: &Store, world: &World, tell: &mut (dyn FnMut(Note) + Send)) -> Answer {
         let started = world.clock.monotonic();
-        let finished = self.run(world).await;
+        let finished = match self.run(world).await {
+            Ok(Started::Alive { answer, process }) => return Self::alive(answer.stdout, process),
+            Ok(Started::Ended(finished)) => Ok(finished),
+            Err(error) => Err(error),
+        };
         let took = world.clock.monotonic().saturating_sub(started);
         let now = world.clock.now();
         match finished {
@@ -202,7 +209,11 @@ impl Call {
 
     /// As without a cache, but for the version.
     async fn pass_on(&self, world: &World, tell: &mut (dyn FnMut(Note) + Send)) -> Answer {
-        let finished = self.run(world).await;
+        let finished = match self.run(world).await {
+            Ok(Started::Alive { answer, process }) => return Self::alive(answer.stdout, process),
+            Ok(Started::Ended(finished)) => Ok(finished),
+            Err(error) => Err(error),
+        };
         let question = self.question.as_ref().filter(|_| self.mode != Mode::Off);
         match (&finished, question) {
             (Ok(finished), Some(question)) if finished.ended.is_success() => {
@@ -215,7 +226,7 @@ impl Call {
 
     fn told(&self, finished: Result<Finished, RunError>, tell: &mut (dyn FnMut(Note) + Send)) -> Answer {
         match finished {
-            Ok(finished) => Answer { stdout: finished.stdout, ended: finished.ended },
+            Ok(finished) => Answer { stdout: finished.stdout, ended: finished.ended, process: None },
             Err(reason) => {
                 tell(Note::NotRun { command: self.options.command.clone(), reason });
                 Answer::failed(1)
@@ -223,7 +234,12 @@ impl Call {
         }
     }
 
-    async fn run(&self, world: &World) -> Result<Finished, RunError> {
+    /// Nothing to keep: where a proxy is good for others is for the plugin to say.
+    fn alive(stdout: Zeroizing<Vec<u8>>, process: Process) -> Answer {
+        Answer { process: Some(process), ..Answer::good(stdout) }
+    }
+
+    async fn run(&self, world: &World) -> Result<Started, RunError> {
         let interactive = match &self.question {
             Some(question) => question.spec.interactive,
             None => world.env.stdin_is_terminal(),
@@ -237,7 +253,12 @@ impl Call {
             stdin: if interactive && self.mode != Mode::Ahead { Stdin::Terminal } else { Stdin::Null },
             limits: LIMITS,
         };
-        world.runner.run(program).await
+        let knows_proxies = self.question.as_ref().is_some_and(|question| question.spec.lock_file_path.is_some());
+        if knows_proxies && self.mode != Mode::Ahead {
+            world.runner.start(program, proxy_answer).await
+        } else {
+            world.runner.run(program).await.map(Started::Ended)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The asking side of the proxy's other socket.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -103,7 +104,9 @@ impl Control {
         let (head, mut body) = response.into_parts();
         let mut text = zeroize::Zeroizing::new(Vec::new());
         while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            if let Ok(piece) = frame?.into_data() {
+            // It ended while it answered.
+            let frame = frame.map_err(|_| ControlError::Gone)?;
+            if let Ok(piece) = frame.into_data() {
                 text.extend_from_slice(&piece);
             }
         }
@@ -156,8 +159,9 @@ impl From<Error> for ControlError {
             };
         };
         match source.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
-            Some(std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) => Self::Gone,
-            Some(std::io::ErrorKind::PermissionDenied) => Self::Foreign,
+            // The last one: it ended while we stood in its queue.
+            Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) => Self::Gone,
+            Some(ErrorKind::PermissionDenied) => Self::Foreign,
             _ => Self::Connection(error),
         }
     }

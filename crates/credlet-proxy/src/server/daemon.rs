@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use credlet_core::{OsError, start_reporting};
+use credlet_core::{Ended, Env as _, Inherit, OsError, Starting, SystemEnv, close_inherited, start_reporting};
 use tokio::sync::oneshot;
 
 use super::ask::{Answer, Control, ControlError};
@@ -24,12 +24,26 @@ pub struct Daemon {
     pub dir: Dir,
     /// The program: this one, as a rule.
     pub program: PathBuf,
-    /// What makes the program be the daemon. It is started with our environment, `KUBERNETES_EXEC_INFO` included, and
-    /// has to call [`Daemon::begin`] first.
+    /// What makes the program be the daemon, which has to call [`Daemon::begin`] first.
     pub args: Vec<OsString>,
+    /// What it gets of our environment, which stays with it for as long as it lives: all, unless its author knows what
+    /// it needs.
+    pub inherit: Inherit,
     /// How long its start may take: 30 s unless a person has to act.
     pub patience: Duration,
 }
+
+/// What became of a start.
+enum Begun {
+    Ready,
+    /// By the daemon's own word.
+    Not(String),
+    /// By somebody else, before it could say a word. A crash is nobody else's doing, and would only come again.
+    Killed,
+}
+
+/// The pauses before one start and the next.
+const PAUSES: [Duration; 4] = [Duration::ZERO, Duration::ZERO, Duration::from_millis(500), Duration::from_secs(1)];
 
 /// What the daemon says when it listens.
 const READY: &str = "ready";
@@ -37,7 +51,7 @@ const READY: &str = "ready";
 impl Daemon {
     /// With the usual patience.
     pub fn new(dir: Dir, program: PathBuf, args: Vec<OsString>) -> Self {
-        Self { dir, program, args, patience: Duration::from_secs(30) }
+        Self { dir, program, args, inherit: Inherit::ALL, patience: Duration::from_secs(30) }
     }
 
     /// The answer for a client: one that keeps this file locked, or one that knows nothing of sockets and locks.
@@ -51,18 +65,22 @@ impl Daemon {
         }
         let whole = async {
             let _turn = self.turn().await?;
+            let mut trouble = "it ended at once".to_owned();
             // Whoever had the turn before us may have started it. One that ends just now makes room for another.
-            for _ in 0..3 {
+            for pause in PAUSES {
                 if let Some(answer) = self.try_ask(lock_file).await? {
                     return Ok(answer);
                 }
-                match self.start().await {
+                tokio::time::sleep(pause).await;
+                match self.start().await? {
+                    Begun::Ready => {}
                     // Started by hand, perhaps; or by a plugin that was killed when it had done so.
-                    Err(DaemonError::Failed { message }) if message == ServeError::Taken.to_string() => {}
-                    started => started?,
+                    Begun::Not(message) if message == ServeError::Taken.to_string() => {}
+                    Begun::Not(message) => return Err(DaemonError::Failed { message }),
+                    Begun::Killed => trouble = format!("it {}", Ended::KILLED),
                 }
             }
-            self.try_ask(lock_file).await?.ok_or(DaemonError::Failed { message: "it ended at once".into() })
+            self.try_ask(lock_file).await?.ok_or(DaemonError::Failed { message: trouble })
         };
         match tokio::time::timeout(self.patience, whole).await {
             Ok(result) => result,
@@ -86,8 +104,9 @@ impl Daemon {
     }
 
     /// Starts it and waits for its word.
-    async fn start(&self) -> Result<(), DaemonError> {
-        let started = start_reporting(&self.program, &self.args, []);
+    async fn start(&self) -> Result<Begun, DaemonError> {
+        let env = SystemEnv.vars().into_iter().filter(|(name, _)| self.inherit.passes(name));
+        let started = start_reporting(&self.program, &self.args, env);
         let mut starting = started.map_err(|reason| DaemonError::Start { reason })?;
         let Some(mut report) = starting.report() else {
             return Err(DaemonError::Failed { message: "it cannot be heard".into() });
@@ -107,22 +126,38 @@ impl Daemon {
                 return Err(DaemonError::TimedOut { limit: self.patience });
             }
         };
-        match text.trim() {
-            READY => Ok(()),
-            "" => Err(DaemonError::Failed { message: "it ended without a word".into() }),
-            message => Err(DaemonError::Failed { message: credlet_api::visible(message) }),
-        }
+        Ok(match text.trim() {
+            READY => Begun::Ready,
+            "" if end_of(&mut starting).await == Some(Ended::KILLED) => Begun::Killed,
+            "" => Begun::Not("it ended without a word".into()),
+            message => Begun::Not(credlet_api::visible(message)),
+        })
     }
 
-    /// To be called first in the daemon's own process, before it has threads.
+    /// To be called first in the daemon's own process, before it has threads or open files: those that it has were left
+    /// open by others, and are closed.
     ///
     /// # Errors
     /// When this process cannot be made safe.
     pub fn begin() -> std::io::Result<Beginning> {
+        close_inherited()?;
         let beginning = Beginning { stdio: Stdio::prepare()? };
         close_to_others()?;
         Ok(beginning)
     }
+}
+
+/// How one that says no more has ended: its streams are closed a moment before the system tells.
+async fn end_of(starting: &mut Starting) -> Option<Ended> {
+    let ended = async {
+        loop {
+            if let Some(ended) = starting.ended() {
+                return ended;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(2), ended).await.ok()
 }
 
 /// A daemon that somebody waits for.

@@ -40,14 +40,14 @@ impl Place {
             // Nobody listens, so its holder is about to go: a killed process takes a moment to let go of its locks.
             Err(TryLockError::WouldBlock) => turn(lock, LAST_BREATH).await.map_err(unable)?.ok_or(ServeError::Taken)?,
         };
+        dir.remove_drafts();
         Ok(Self { dir, _lock: lock })
     }
 
     /// Listens at `path`, in the place of whatever an earlier proxy has left there. The socket gets this name when it
     /// is ready: whoever finds it can connect.
     pub(super) fn listen(&self, path: PathBuf) -> Result<UnixListener, ServeError> {
-        // `s.sock` is at first `s.<number of this process>`, which is as short as can be.
-        let draft = path.with_extension(std::process::id().to_string());
+        let draft = Dir::draft(&path);
         if path.as_os_str().len().max(draft.as_os_str().len()) > LONGEST_PATH {
             return Err(ServeError::PathTooLong { path, longest: LONGEST_PATH });
         }
@@ -100,4 +100,48 @@ pub(super) async fn loopback(port: u16) -> Result<(TcpListener, u16), ServeError
     let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.map_err(taken)?;
     let port = listener.local_addr().map_err(taken)?.port();
     Ok((listener, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::net::UnixStream as Caller;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_has_its_name_only_while_somebody_listens_behind_it_and_never_for_others() {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place::take(Dir::open(home.path().join("d")).unwrap()).await.unwrap();
+        let path = place.dir.socket();
+        // From the first on there is always one: each takes the place of the one before.
+        let mut listeners = vec![place.listen(path.clone()).unwrap()];
+        let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let caller = std::thread::spawn({
+            let (over, calls, path) = (Arc::clone(&over), Arc::clone(&calls), path.clone());
+            move || {
+                while !over.load(Ordering::Relaxed) {
+                    assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o777, 0o600);
+                    // Full queues are no concern of this test.
+                    match Caller::connect(&path) {
+                        Err(error) if error.kind() != io::ErrorKind::WouldBlock => panic!("{error}"),
+                        _ => calls.fetch_add(1, Ordering::Relaxed),
+                    };
+                }
+            }
+        });
+        while calls.load(Ordering::Relaxed) < 500 && !caller.is_finished() {
+            // None is closed: somebody may be on the way to it.
+            if listeners.len() < 200 {
+                listeners.push(place.listen(path.clone()).unwrap());
+            } else {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        caller.join().unwrap();
+        assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 2, "the socket and the lock, and no draft");
+    }
 }

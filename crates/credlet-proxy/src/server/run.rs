@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use credlet_api::Secret;
@@ -105,6 +106,7 @@ impl Server {
         let stack = Stack {
             signer,
             upstream: conn::Client::new(settings)?,
+            losses: AtomicU64::new(0),
             metrics: Arc::clone(&metrics),
             clock: Arc::clone(&clock),
             ending: told,

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -19,11 +20,14 @@ use tokio::sync::watch;
 use super::authority::Authorities;
 use super::metrics::{InFlight, Metrics};
 use super::rescue::Trouble;
-use super::{body, headers, upgrade};
+use super::{body, headers, person, upgrade};
 use crate::sign::{BodyDigest, Signer};
 
 /// So many requests at once are no client's honest wish.
 const MOST: u64 = 10_000;
+
+/// Whose events are one for each request, so that they can be left out of a log.
+pub const ACCESS: &str = "credlet_proxy::access";
 
 /// How large the head of a request may be, in bytes. Those of kubectl have a few hundred.
 pub(super) const LARGEST_HEAD: u32 = 64 << 10;
@@ -32,6 +36,8 @@ pub(super) const LARGEST_HEAD: u32 = 64 << 10;
 pub(super) struct Stack {
     pub(super) signer: Arc<dyn Signer>,
     pub(super) upstream: conn::Client,
+    /// How often the signer's key had been lost when its connections were last looked at.
+    pub(super) losses: AtomicU64,
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Arc<dyn Clock>,
     /// True when the proxy is about to end: upgraded connections are cut then.
@@ -64,7 +70,7 @@ impl Stack {
         *response.version_mut() = http::Version::HTTP_11;
         self.metrics.answered(response.status());
         let took = self.clock.monotonic().saturating_sub(began).as_millis() as u64;
-        tracing::info!(%method, path = %credlet_api::visible(&path), code = response.status().as_u16(), took, "request");
+        tracing::info!(target: ACCESS, %method, path = %credlet_api::visible(&path), code = response.status().as_u16(), took, "request");
         Ok(response)
     }
 
@@ -138,11 +144,15 @@ impl Stack {
 
     async fn send_once(&self, head: Parts, payload: Payload, digest: BodyDigest) -> Result<Response<Body>, Trouble> {
         let mut head = head;
-        let credential = self.signer.credential().await?;
+        let signer = &*self.signer;
+        let credential = person::or_person(signer, signer.credential()).await;
+        person::after_loss(signer, &self.upstream, &self.losses);
+        let credential = credential?;
         if credential.serial != self.upstream.serial() {
             self.upstream.publish(credential)?;
         }
-        self.signer.sign(&mut head, digest).await?;
+        signer.sign(&mut head, digest).await?;
+        person::connect(signer, &self.upstream, &head).await?;
         let response = self.upstream.send(Request::from_parts(head, payload)).await?;
         self.signer.answered(response.headers());
         Ok(response)

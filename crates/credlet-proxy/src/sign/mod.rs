@@ -46,6 +46,18 @@ pub trait Signer: fmt::Debug + Send + Sync {
         Box::pin(async { Ok(false) })
     }
 
+    /// Returns when a person has kept the key waiting for longer than a client should not know: `touch the key`. `None`:
+    /// no person ever has to do anything, so nobody need look out for it. What waits goes on all the same.
+    fn person(&self) -> Option<Pin<Box<dyn Future<Output = SignError> + Send + '_>>> {
+        None
+    }
+
+    /// How often the key itself was found to be gone, a card that was pulled out: connections that were made before are
+    /// closed then, whether it is back or not.
+    fn losses(&self) -> u64 {
+        0
+    }
+
     /// How many signatures the key has made: for the metrics.
     fn signatures(&self) -> u64 {
         0

@@ -1,6 +1,7 @@
 //! The proxy is gone: between requests, in the middle of one, or it never was.
 
 use bytes::Bytes;
+use credlet_core::ManualClock;
 use credlet_testkit::plugin::{Plugin, wait_for_end};
 use credlet_testkit::server::Order;
 use http_body_util::Full;
@@ -88,6 +89,58 @@ async fn a_write_whose_proxy_is_killed_before_the_answer_is_not_sent_again_and_a
         // In any case the next one finds another proxy.
         assert_eq!(get(&client).await, StatusCode::OK);
         assert_eq!(plugin.runs(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_killed_before_or_just_after_its_answer_is_run_again_and_a_write_is_sent_once() {
+    let stand = Stand::new();
+    let tunnel = stand.tunnel();
+    let plugin = Plugin::new()
+        .waits_at("before its answer")
+        .on_the_next_run()
+        .listens(&tunnel)
+        .answers_with_proxy(tunnel.url())
+        .dies_by(9)
+        .on_the_next_run()
+        .listens(&tunnel)
+        .answers_with_proxy(tunnel.url())
+        .hangs();
+    let client = stand.client(&plugin);
+    let request = spawn(&client, Method::POST, "/echo");
+    within(plugin.reached("before its answer")).await;
+    kill(plugin.pids()[0]);
+    assert_eq!(within(request).await.unwrap().unwrap().status(), StatusCode::OK);
+    assert_eq!((plugin.runs(), stand.seen("POST")), (3, 1));
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_killed_each_time_is_given_up_after_a_few_runs_and_one_that_crashes_at_once() {
+    for (signal, runs, said) in [(9, 4, "was ended by SIGKILL"), (11, 1, "was ended by SIGSEGV")] {
+        let clock = ManualClock::new(SystemClock::new().now());
+        let stand = Stand::at(Arc::new(clock.clone()));
+        let plugin = Plugin::new().dies_by(signal);
+        let client = stand.client(&plugin);
+        let request = spawn(&client, Method::GET, "/version");
+        if runs > 1 {
+            // The second at once; the clock stands still, so no further one comes before it moves.
+            within(plugin.has_run(2)).await;
+            for _ in 0..50 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(plugin.runs(), 2);
+        }
+        within(async {
+            while !request.is_finished() {
+                clock.advance(Duration::from_millis(250));
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        let error = request.await.unwrap().unwrap_err();
+        stand.watch.error(&*error);
+        assert!(causes(&*error).ends_with(said), "{}", causes(&*error));
+        assert_eq!(plugin.runs(), runs);
     }
 }
 

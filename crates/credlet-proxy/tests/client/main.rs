@@ -139,9 +139,13 @@ impl Stand {
     async fn error(&self, client: &Client) -> String {
         let error = send(client, Method::GET, "/version").await.unwrap_err();
         self.watch.error(&*error);
-        let causes = std::iter::successors(Some(&*error as &dyn std::error::Error), |&error| error.source());
-        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+        causes(&*error)
     }
+}
+
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 async fn send(client: &Client, method: Method, path: &str) -> Result<Response<Body>, BoxError> {

@@ -18,6 +18,10 @@ async fn a_crowd_at_a_deserted_socket_costs_one_run_and_the_next_one_comes_after
         assert_eq!(error.to_string(), format!("nobody listens at {}", stand.tunnel().url()));
     }
     assert_eq!(plugin.runs(), 2);
+    // Each that tried the door, before the plugin ran again and after.
+    let errors =
+        stand.metrics.encode().lines().find_map(|line| line.strip_prefix("client_exec_proxy_errors ")?.parse().ok());
+    assert!(errors.is_some_and(|errors: u32| errors >= 2), "{}", stand.metrics.encode());
 
     // The clock stands still, so nothing happens; then it passes the pause.
     let next = spawn(&client, Method::POST, "/echo");

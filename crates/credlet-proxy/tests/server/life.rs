@@ -55,6 +55,11 @@ impl Stage {
     }
 }
 
+fn kill(pid: u32) {
+    let killed = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+}
+
 fn heard(mut child: std::process::Child) -> String {
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -117,8 +122,7 @@ async fn a_killed_daemon_leaves_a_socket_behind_and_the_next_one_takes_its_place
     let plugin = || stage.role("plugin that starts a daemon", &path).with("TEST_LINGER", "100").play();
     let first = heard(plugin());
     let pid = stage.control().status().await.unwrap().pid;
-    let killed = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
-    rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+    kill(pid);
     tokio::task::spawn_blocking(move || wait_for_end(pid)).await.unwrap();
     assert!(stage.dir.socket().exists(), "nobody was there to take it away");
 
@@ -131,11 +135,56 @@ async fn a_killed_daemon_leaves_a_socket_behind_and_the_next_one_takes_its_place
 }
 
 #[test]
+fn a_daemon_has_no_files_of_others_a_strict_umask_nobody_who_looks_into_it_and_the_variables_it_is_given() {
+    let stage = Stage::new();
+    let (_lock, path) = locked(stage.home.path(), "lock");
+    let told = stage.home.path().join("told");
+    // Something that a client let slip: it survives the start of a program.
+    let slipped = std::fs::File::create(stage.home.path().join("slipped")).unwrap();
+    rustix::io::fcntl_setfd(&slipped, rustix::io::FdFlags::empty()).unwrap();
+    let role = stage.role("plugin that starts a daemon", &path).with("TEST_TELLS", &told).with("TEST_FAILS", "done");
+    heard(role.with("OTHERS_SECRET", "s3cr3t").play());
+    let told = std::fs::read_to_string(told).unwrap();
+    assert!(told.starts_with("files 0, umask 77, NotDumpable, variables "), "{told}");
+    assert!(told.contains("TEST_TELLS") && !told.contains("OTHERS_"), "{told}");
+}
+
+#[test]
 fn a_daemon_that_cannot_begin_says_why_to_whoever_started_it() {
     let stage = Stage::new();
     let (_lock, path) = locked(stage.home.path(), "lock");
     let role = stage.role("plugin that starts a daemon", &path).with("TEST_FAILS", "the card is not in the reader");
     assert_eq!(heard(role.play()), "error: the proxy did not start: the card is not in the reader\n");
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_killed_while_it_starts_is_started_again() {
+    let stage = Stage::new();
+    let (_lock, path) = locked(stage.home.path(), "lock");
+    let stall = stage.home.path().join("stall");
+    let role = stage.role("plugin that starts a daemon", &path).with("TEST_STALLS", &stall).play();
+    within(async {
+        while !stall.exists() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    kill(std::fs::read_to_string(stall).unwrap().parse().unwrap());
+    let answer = tokio::task::spawn_blocking(|| heard(role)).await.unwrap();
+    assert!(answer.contains(r#""url":"unix:///"#), "{answer}");
+    assert!(stage.ask().await.contains("gitVersion"));
+}
+
+#[test]
+fn a_daemon_that_is_killed_each_time_is_given_up_and_one_that_crashes_is_not_tried_again() {
+    for (signal, starts, said) in [("9", 4, "it was ended by SIGKILL"), ("6", 1, "it ended without a word")] {
+        let stage = Stage::new();
+        let (_lock, path) = locked(stage.home.path(), "lock");
+        let role = stage.role("plugin that starts a daemon", &path).with("TEST_DIES", signal);
+        assert_eq!(heard(role.play()), format!("error: the proxy did not start: {said}\n"));
+        let seen = std::fs::read_to_string(stage.dir.path().join("starts")).unwrap();
+        assert_eq!(seen.lines().count(), starts, "{said}");
+    }
 }
 
 #[tokio::test]
@@ -224,7 +273,8 @@ async fn a_path_that_no_socket_can_have_is_refused_with_its_length() {
 /// A proxy whose clock is ours.
 async fn timed(adjust: impl FnOnce(&mut Options)) -> (ManualClock, Upstream, Proxy) {
     let ca = Ca::new();
-    let upstream = Upstream::setup(&ca).start();
+    // A connection of HTTP/2 gives its server some seconds to say its limits: by our clock, which leaps.
+    let upstream = Upstream::setup(&ca).alpn(["http/1.1"]).start();
     let clock = ManualClock::new(SystemClock::new().now());
     let mut world = World::system();
     world.clock = Arc::new(clock.clone());

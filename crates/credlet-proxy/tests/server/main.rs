@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod guard;
 mod hop;
 mod http;
 mod life;
+mod person;
 mod roles;
 mod signers;
 mod streams;

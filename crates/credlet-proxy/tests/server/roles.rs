@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credlet_api::exec::{ApiVersion, Cluster};
+use credlet_core::Inherit;
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{Daemon, Hop, Options, ServeError, Server, Stdio};
 
@@ -96,23 +97,60 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn daemon() {
     let beginning = Daemon::begin().unwrap();
+    if let Some(path) = told("TEST_TELLS") {
+        std::fs::write(path, about_this_process()).unwrap();
+    }
     if let Some(message) = told("TEST_FAILS") {
         return beginning.failed(&message).unwrap();
     }
+    if let Some(stall) = told("TEST_STALLS").map(PathBuf::from).filter(|path| !path.exists()) {
+        std::fs::write(stall.with_extension("new"), std::process::id().to_string()).unwrap();
+        std::fs::rename(stall.with_extension("new"), stall).unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+    if let Some(signal) = told("TEST_DIES") {
+        write_start(&options().dir);
+        let signal = rustix::process::Signal::from_named_raw(signal.parse().unwrap()).unwrap();
+        rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+    }
     runtime().block_on(async {
         let options = options();
-        let starts = options.dir.path().join("starts");
+        let dir = options.dir.clone();
         let server = Server::bind(Arc::new(Simple::nothing()), options).await.unwrap();
-        let mut starts = std::fs::OpenOptions::new().create(true).append(true).open(starts).unwrap();
-        writeln!(starts, "{}", std::process::id()).unwrap();
+        write_start(&dir);
         beginning.ready().unwrap();
         server.run().await;
     });
 }
 
+/// What only it can see, once it is closed to others.
+fn about_this_process() -> String {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let files = std::fs::read_dir("/dev/fd").unwrap().map(|entry| entry.unwrap().file_name());
+    // The list of files is one, and the null device to come is another.
+    let others = files.filter(|name| name.to_str().unwrap().parse::<u32>().unwrap() > 2).count() - 2;
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(umask);
+    #[cfg(target_os = "linux")]
+    let dumpable = rustix::process::dumpable_behavior().unwrap();
+    #[cfg(not(target_os = "linux"))]
+    let dumpable = "NotDumpable";
+    let names = names.collect::<Vec<_>>().join(" ");
+    format!("files {others}, umask {:o}, {dumpable:?}, variables {names}", umask.as_raw_mode())
+}
+
+fn write_start(dir: &Dir) {
+    let starts = dir.path().join("starts");
+    let mut starts = std::fs::OpenOptions::new().create(true).append(true).open(starts).unwrap();
+    writeln!(starts, "{}", std::process::id()).unwrap();
+}
+
 fn plugin_with_daemon() {
     let mut daemon = Daemon::new(options().dir, std::env::current_exe().unwrap(), Vec::new());
     daemon.patience = Duration::from_secs(120);
+    daemon.inherit = Inherit::AllBut(vec!["OTHERS_*".to_owned()]);
     // What is still single here may be told so.
     #[expect(unsafe_code, reason = "the environment is the daemon's, and there is one thread")]
     // SAFETY: no other thread has been started.

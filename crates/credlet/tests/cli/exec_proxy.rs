@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use credlet_testkit::plugin::{Plugin, Tunnel, is_running, wait_for_end};
 
-use super::support::{Home, exec};
+use super::support::{CREDLET, Home, exec};
 
 /// A home whose server lets in only the proxy.
 fn home() -> (Home, Tunnel) {
@@ -46,6 +46,25 @@ fn requests_go_through_the_proxy_and_nothing_is_left_behind() {
     home.run(&["request", "-d", "hello", "/echo"]).data();
     assert_eq!((starter.runs(), home.server.last_request().method.as_str()), (2, "POST"));
     assert_eq!(lock_files(&home), 0);
+}
+
+#[test]
+fn behind_a_cache_it_is_a_proxy_as_well_for_as_long_as_its_client_lives() {
+    let (home, tunnel) = home();
+    let plugin = server_plugin(&tunnel);
+    home.write_config(&format!(
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: [cache, --, '{}'], \
+         interactiveMode: Never, provideClusterInfo: true}}}}",
+        plugin.command().display()
+    ));
+    for run in 0..2 {
+        assert!(home.run(&["get", "/version"]).data().contains("gitVersion"));
+        assert_eq!(home.server.last_request().common_name(), Some("proxied"));
+        // The cache was told to end, and has told its plugin.
+        wait_for_end(plugin.pids()[run]);
+    }
+    assert_eq!(plugin.runs(), 2, "where a proxy was is not kept");
+    assert!(home.run(&["cache", "ls"]).data().contains("nothing is kept"));
 }
 
 #[test]

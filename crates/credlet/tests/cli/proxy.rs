@@ -57,6 +57,42 @@ fn a_plugin_in_the_foreground_is_the_proxy_and_goes_with_its_client() {
 }
 
 #[test]
+fn a_daemon_keeps_a_log_for_its_user_alone_with_paths_and_without_queries_or_secrets() {
+    for (more, each_request) in [("", false), (", -v, '3'", true)] {
+        let home = with_headers(more);
+        let query = home.watch.secret("query");
+        home.run(&["get", &format!("/version?token={}", query.expose())]);
+        let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+        let log = std::path::Path::new(listed[0]["log"].as_str().unwrap());
+        assert_eq!(fs::metadata(log).unwrap().permissions().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(log).unwrap();
+        home.watch.text(&text);
+        assert!(text.contains("info: the proxy listens"), "{text}");
+        assert_eq!(text.contains("method=GET path=/version code=200"), each_request, "{text}");
+        home.run(&["proxy", "stop"]);
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_daemon_is_not_left_with_secrets_of_others_in_its_environment() {
+    let home = with_headers("");
+    let mut command = home.command(&["get", "/readyz"]);
+    command.env("SOMEBODYS_TOKEN", "x").env("AWS_PROFILE", "mine");
+    assert_eq!(home.finish(command).data(), "ok");
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    // Only root can look into it, since it is closed to others.
+    match fs::read(format!("/proc/{}/environ", listed[0]["pid"])) {
+        Ok(text) => {
+            let text = String::from_utf8_lossy(&text);
+            assert!(text.contains("AWS_PROFILE=mine") && !text.contains("SOMEBODYS_TOKEN"), "{text}");
+        }
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
+    }
+    home.run(&["proxy", "stop"]);
+}
+
+#[test]
 fn a_client_without_locks_is_told_what_to_do() {
     let home = with_headers("");
     let mut command = home.command(&["proxy", "headers", "--file", home.path("headers").to_str().unwrap()]);

@@ -10,9 +10,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use credlet_api::Secret;
 use rustls::SignatureScheme;
@@ -24,8 +24,14 @@ use super::{Options, Pkcs11Error};
 /// Long enough to find the button; API servers give up a handshake after 10 s by default, others later.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often somebody looks whether the token is still there, while nothing else is to be done.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// Whom the thread answers.
 type Reply<T> = Sender<Result<T, Pkcs11Error>>;
+
+/// Whoever opens the token.
+type Opener = Box<dyn Fn(&Options) -> Result<(Token, Found), Pkcs11Error> + Send>;
 
 enum Job {
     Sign { scheme: SignatureScheme, message: Vec<u8>, reply: Reply<Vec<u8>> },
@@ -41,17 +47,30 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct State {
     lost: AtomicBool,
+    losses: AtomicU64,
     /// The token that waits for a PIN.
     locked: Mutex<Option<String>>,
     signatures: AtomicU64,
+    /// Since when the token is busy with one thing.
+    busy: Mutex<Option<Instant>>,
+}
+
+impl State {
+    fn busy(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Desk {
     /// Starts the thread, and gives what it found at first.
     pub(super) fn open(options: Options) -> Result<(Self, Result<Found, Pkcs11Error>), Pkcs11Error> {
+        Self::with(options, Box::new(Token::open))
+    }
+
+    fn with(options: Options, open: Opener) -> Result<(Self, Result<Found, Pkcs11Error>), Pkcs11Error> {
         let (jobs, inbox) = mpsc::channel();
         let state = Arc::new(State::default());
-        let clerk = Clerk { options, first: None, token: None, state: state.clone() };
+        let clerk = Clerk { options, open, first: None, token: None, state: state.clone() };
         let started = thread::Builder::new().name("credlet-pkcs11".to_owned()).spawn(move || clerk.work(&inbox));
         started.map_err(|_| gone())?;
         let desk = Self { jobs: Mutex::new(jobs), state };
@@ -69,6 +88,11 @@ impl Desk {
         self.state.lost.load(Ordering::Acquire)
     }
 
+    /// How often it was lost.
+    pub(super) fn losses(&self) -> u64 {
+        self.state.losses.load(Ordering::Relaxed)
+    }
+
     /// The token that waits for a PIN.
     pub(super) fn locked(&self) -> Option<String> {
         self.state.locked.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -77,6 +101,11 @@ impl Desk {
     /// Opens the token unless it is open, with this PIN or with the one of before.
     pub(super) fn find(&self, pin: Option<Secret>) -> Result<Found, Pkcs11Error> {
         self.ask(|reply| Job::Find { pin, reply })
+    }
+
+    /// For how long the token has been busy with what it is doing now.
+    pub(super) fn busy_for(&self) -> Duration {
+        self.state.busy().map(|since| since.elapsed()).unwrap_or_default()
     }
 
     pub(super) fn signatures(&self) -> u64 {
@@ -99,6 +128,11 @@ fn gone() -> Pkcs11Error {
     Pkcs11Error::Failed { doing: "talking to the token", said: "its thread is gone".to_owned(), lost: false }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a person's patience is real, as is that of those who wait here")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 fn off_the_async_threads<T>(wait: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
@@ -109,6 +143,7 @@ fn off_the_async_threads<T>(wait: impl FnOnce() -> T) -> T {
 /// Who works behind the desk, until nobody can hand in a job any more.
 struct Clerk {
     options: Options,
+    open: Opener,
     /// What must be found again after the token was lost.
     first: Option<Found>,
     token: Option<Token>,
@@ -117,7 +152,16 @@ struct Clerk {
 
 impl Clerk {
     fn work(mut self, inbox: &Receiver<Job>) {
-        while let Ok(job) = inbox.recv() {
+        loop {
+            let job = match inbox.recv_timeout(LOOK) {
+                Ok(job) => job,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            *self.state.busy() = Some(now());
             // Who asked may have lost patience, here and below.
             match job {
                 Job::Sign { scheme, message, reply } => {
@@ -132,6 +176,22 @@ impl Clerk {
                     let _ = reply.send(found);
                 }
             }
+            *self.state.busy() = None;
+        }
+    }
+
+    /// Whether the token is still there. Nobody says so when it is pulled out.
+    fn look(&mut self) {
+        if self.token.as_ref().is_some_and(|token| !token.is_there()) {
+            tracing::warn!("the token is gone");
+            self.lose();
+            self.state.lost.store(true, Ordering::Release);
+        }
+    }
+
+    fn lose(&mut self) {
+        if self.token.take().is_some() {
+            self.state.losses.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -141,7 +201,7 @@ impl Clerk {
         let signed = match self.token()?.0.sign(scheme, message) {
             Err(error) if error.is_lost() => {
                 tracing::warn!(%error, "the token's session is lost; opening another");
-                self.token = None;
+                self.lose();
                 self.token()?.0.sign(scheme, message)
             }
             signed => signed,
@@ -155,7 +215,7 @@ impl Clerk {
 
     fn note(&mut self, error: Option<&Pkcs11Error>) {
         if error.is_some_and(Pkcs11Error::is_lost) {
-            self.token = None;
+            self.lose();
         }
         let locked = error.and_then(|error| match error {
             Pkcs11Error::NoPin { token } | Pkcs11Error::Pin { token, .. } => Some(token.clone()),
@@ -169,7 +229,7 @@ impl Clerk {
     /// refused is forgotten, so that it cannot be tried again.
     fn token(&mut self) -> Result<(&Token, &Found), Pkcs11Error> {
         if self.token.is_none() {
-            let opened = Token::open(&self.options);
+            let opened = (self.open)(&self.options);
             if matches!(opened, Err(Pkcs11Error::Pin { .. })) {
                 self.options.pin = None;
             }
@@ -184,5 +244,75 @@ impl Clerk {
             self.token = Some(token);
         }
         self.token.as_ref().zip(self.first.as_ref()).ok_or_else(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Uri;
+    use super::*;
+
+    fn options() -> Options {
+        Options::new(Uri::parse("pkcs11:token=t").unwrap(), "/no/module.so".into())
+    }
+
+    /// A token that takes no PIN, and tells those that it was asked with.
+    fn stubborn() -> (Opener, Receiver<String>) {
+        let (tried, tries) = mpsc::channel();
+        let token = || "t".to_owned();
+        let open = move |options: &Options| match &options.pin {
+            None => Err(Pkcs11Error::NoPin { token: token() }),
+            Some(pin) => {
+                tried.send(pin.expose().to_owned()).unwrap();
+                Err(Pkcs11Error::Pin { token: token(), reason: "does not take the PIN" })
+            }
+        };
+        (Box::new(open), tries)
+    }
+
+    #[test]
+    fn a_pin_that_was_refused_is_never_tried_again_by_itself() {
+        let (open, tries) = stubborn();
+        let mut options = options();
+        options.pin = Some(Secret::new("1234"));
+        let (desk, found) = Desk::with(options, open).unwrap();
+        assert!(matches!(found, Err(Pkcs11Error::Pin { .. })));
+        for _ in 0..3 {
+            assert!(matches!(desk.find(None), Err(Pkcs11Error::NoPin { .. })));
+            assert!(matches!(desk.sign(SignatureScheme::ED25519, b"x"), Err(Pkcs11Error::NoPin { .. })));
+        }
+        // A person may try another one, and that one is not tried twice either.
+        assert!(matches!(desk.find(Some(Secret::new("0000"))), Err(Pkcs11Error::Pin { .. })));
+        assert!(matches!(desk.find(None), Err(Pkcs11Error::NoPin { .. })));
+        assert_eq!(desk.locked().as_deref(), Some("t"));
+        drop(desk);
+        assert_eq!(tries.iter().collect::<Vec<_>>(), ["1234", "0000"]);
+    }
+
+    #[test]
+    fn a_token_that_takes_its_time_is_seen_to_be_busy_until_it_has_answered() {
+        let (go_on, wait) = mpsc::channel::<()>();
+        let open = move |_: &Options| {
+            let _ = wait.recv();
+            Err(Pkcs11Error::NoPin { token: "t".to_owned() })
+        };
+        let (jobs, inbox) = mpsc::channel();
+        let state = Arc::new(State::default());
+        let clerk = Clerk { options: options(), open: Box::new(open), first: None, token: None, state: state.clone() };
+        thread::spawn(move || clerk.work(&inbox));
+        let desk = Arc::new(Desk { jobs: Mutex::new(jobs), state });
+        assert_eq!(desk.busy_for(), Duration::ZERO);
+        let asking = thread::spawn({
+            let desk = Arc::clone(&desk);
+            move || desk.find(None).map(drop)
+        });
+        while desk.busy_for().is_zero() {
+            thread::yield_now();
+        }
+        go_on.send(()).unwrap();
+        assert!(asking.join().unwrap().is_err());
+        while !desk.busy_for().is_zero() {
+            thread::yield_now();
+        }
     }
 }

@@ -23,7 +23,9 @@ mod uri;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use credlet_api::Secret;
 use credlet_client::conn::{Credential, Identity};
@@ -36,6 +38,9 @@ use self::key::TokenKey;
 pub use self::pin::PinSource;
 use self::token::Found;
 pub use self::uri::{Uri, UriError};
+
+/// After this long whoever waits for a token is told that it may have to be touched.
+const TOUCH: Duration = Duration::from_secs(3);
 
 /// What a key is opened with.
 #[derive(Clone, Debug)]
@@ -114,6 +119,20 @@ impl Signer for Pkcs11Signer {
             };
             Ok(Credential::new(1, None, Some(identity.clone())))
         })
+    }
+
+    /// A token that takes its time waits for somebody: to touch it, as a rule. Its library does not say so.
+    fn person(&self) -> Option<Pin<Box<dyn Future<Output = SignError> + Send + '_>>> {
+        Some(Box::pin(async {
+            while self.desk.busy_for() < TOUCH {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Pkcs11Error::Slow { seconds: TOUCH.as_secs() }.into()
+        }))
+    }
+
+    fn losses(&self) -> u64 {
+        self.desk.losses()
     }
 
     fn signatures(&self) -> u64 {

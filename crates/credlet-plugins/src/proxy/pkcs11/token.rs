@@ -21,6 +21,7 @@ const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(100)
 pub(super) struct Token {
     // Before the library, which must outlive it.
     session: Session,
+    slot: Slot,
     key: ObjectHandle,
     mechanisms: Vec<MechanismType>,
     library: Option<Pkcs11>,
@@ -56,7 +57,18 @@ impl Token {
         chain::check(&session, key, kind, &chain)?;
         let serial = info.serial_number().trim_end().to_owned();
         let found = Found { token: label, serial, kind, mechanisms: mechanisms.clone(), chain };
-        Ok((Self { session, key, mechanisms, library: Some(library) }, found))
+        Ok((Self { session, slot, key, mechanisms, library: Some(library) }, found))
+    }
+
+    /// Whether it is still there and knows us. What else may be wrong with it shows when it is needed.
+    pub(super) fn is_there(&self) -> bool {
+        use RvError as Rv;
+        let slot = |library: &Pkcs11| library.get_slot_info(self.slot).is_ok_and(|slot| !slot.token_present());
+        let gone = matches!(
+            self.session.get_session_info(),
+            Err(Cryptoki::Pkcs11(Rv::DeviceRemoved | Rv::TokenNotPresent | Rv::SessionHandleInvalid, _))
+        );
+        !gone && !self.library.as_ref().is_some_and(slot)
     }
 
     pub(super) fn sign(&self, scheme: SignatureScheme, message: &[u8]) -> Result<Vec<u8>, Pkcs11Error> {
@@ -161,11 +173,8 @@ fn log_in(session: &Session, info: &TokenInfo, label: &str, options: &Options) -
     if !info.login_required() {
         return Ok(());
     }
-    if info.user_pin_locked() {
-        return Err(refused("has locked its PIN: its administrator can set another"));
-    }
-    if info.user_pin_final_try() {
-        return Err(refused("would lock itself if one more PIN were wrong: log in once with its own tool first"));
+    if let Some(reason) = why_not(info.user_pin_locked(), info.user_pin_final_try()) {
+        return Err(refused(reason));
     }
     let pin = options.pin.as_ref().map(|pin| AuthPin::new(pin.expose().into()));
     if pin.is_none() && !info.protected_authentication_path() {
@@ -183,6 +192,15 @@ fn log_in(session: &Session, info: &TokenInfo, label: &str, options: &Options) -
         Cryptoki::Pkcs11(RvError::PinExpired, _) => Err(refused("wants another PIN: this one is too old")),
         error => Err(Pkcs11Error::failed("logging in", &error)),
     })
+}
+
+/// Why no PIN may be tried, however good it is.
+fn why_not(locked: bool, final_try: bool) -> Option<&'static str> {
+    match (locked, final_try) {
+        (true, _) => Some("has locked its PIN: its administrator can set another"),
+        (_, true) => Some("would lock itself if one more PIN were wrong: log in once with its own tool first"),
+        _ => None,
+    }
 }
 
 fn find_key(session: &Session, uri: &Uri, label: &str) -> Result<ObjectHandle, Pkcs11Error> {
@@ -220,4 +238,16 @@ pub(super) fn attributes(
     which: &[AttributeType],
 ) -> Result<Vec<Attribute>, Pkcs11Error> {
     session.get_attributes(object, which).map_err(|error| Pkcs11Error::failed("reading about the key", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_is_locked_or_would_lock_itself_is_not_asked() {
+        assert!(why_not(true, false).is_some_and(|reason| reason.contains("has locked its PIN")));
+        assert!(why_not(false, true).is_some_and(|reason| reason.contains("would lock itself")));
+        assert_eq!(why_not(false, false), None);
+    }
 }

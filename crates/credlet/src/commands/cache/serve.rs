@@ -5,8 +5,10 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use credlet_core::{Clock as _, Ended, SystemClock, SystemEnv, SystemRunner, World, start_detached};
+use credlet_core::{Clock as _, Ended, Process, SystemClock, SystemEnv, SystemRunner, World, start_detached};
 use credlet_plugins::cache::{Call, Mode, Note, Options};
+use credlet_proxy::server::Stdio;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// `credlet cache [options] -- PLUGIN ARGS…`, if these are the words. `None`: something else, or a mistake in them.
 pub(crate) fn early(words: &[OsString]) -> Option<ExitCode> {
@@ -45,13 +47,41 @@ pub(super) fn run(options: Options) -> ExitCode {
         }
     };
     let answer = runtime.block_on(call.miss(&world, &mut |note| tell(&note)));
-    runtime.shutdown_background();
     let printed = print(&answer.stdout);
-    match answer.ended {
+    let ended = match answer.process {
+        Some(process) => runtime.block_on(stay_with(process)),
+        None => answer.ended,
+    };
+    runtime.shutdown_background();
+    match ended {
         Ended::Exited(0) => printed,
         Ended::Exited(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         Ended::Killed(signal) => crate::runtime::die_of(signal),
     }
+}
+
+/// The plugin is a proxy, and its client takes us for it: we end when it does, and it ends when we are told to. Nobody is
+/// to wait for the end of our output.
+async fn stay_with(process: Process) -> Ended {
+    let let_go = Stdio::prepare().and_then(Stdio::let_go);
+    let told = async {
+        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    if let_go.is_err() {
+        return process.end().await;
+    }
+    let told = tokio::select! {
+        ended = process.wait() => return ended,
+        () = told => process,
+    };
+    told.end().await
 }
 
 /// Straight to the descriptor: an answer is one write.

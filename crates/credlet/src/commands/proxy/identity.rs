@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use credlet_api::exec::Cluster;
-use credlet_core::Env;
+use credlet_api::exec::{Cluster, EXEC_INFO_ENV};
+use credlet_core::{Env, Inherit};
+use credlet_proxy::client::SWITCH;
 
 /// Variables that signers and the programs behind them look at. Others can be named with `--env`.
-const BEGINNINGS: [&str; 15] = [
+const BEGINNINGS: [&str; 24] = [
     "AWS_",
     "AZURE_",
     "ARM_",
@@ -23,8 +24,45 @@ const BEGINNINGS: [&str; 15] = [
     "TPM2_",
     "PKCS11_",
     "P11_",
+    "YKCS11_",
+    "PCSCLITE_",
+    "TSS2_",
+    "NFAST_",
+    "CKNFAST_",
+    "CS_PKCS11_",
+    "KMS_PKCS11_",
+    "ChrystokiConfigurationPath",
+    "LD_LIBRARY_PATH",
     "XDG_CONFIG_HOME",
 ];
+
+/// Variables that a daemon needs to find its way, and that are the same for all of its clients as far as it is concerned.
+const OTHERS: [&str; 15] = [
+    EXEC_INFO_ENV,
+    SWITCH,
+    "HOME",
+    "PATH",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "XDG_*",
+    "SSL_CERT_*",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+];
+
+/// What a daemon gets of the environment: what it is known by, and little else. The rest, which may be anybody's secret,
+/// would stay in its memory for hours.
+pub(super) fn inherited(more: &[String]) -> Inherit {
+    let proxies = ["NO_PROXY", "https_proxy", "http_proxy", "no_proxy"].map(str::to_owned);
+    let known = BEGINNINGS.iter().map(|begin| format!("{begin}*"));
+    let others = OTHERS.iter().map(|&name| name.to_owned());
+    Inherit::Only(known.chain(others).chain(proxies).chain(more.iter().cloned()).collect())
+}
 
 /// The name of the proxy for this cluster, these words and this surrounding.
 pub(super) fn name(cluster: &Cluster, words: &[OsString], more: &[String], program: &Path, env: &dyn Env) -> String {
@@ -52,6 +90,21 @@ mod tests {
     use credlet_core::FixedEnv;
 
     use super::*;
+
+    #[test]
+    fn a_daemon_gets_what_it_is_known_by_and_nobody_elses_secrets() {
+        let inherited = inherited(&["MINE".to_owned()]);
+        let passes = |name: &str| inherited.passes(name.as_ref());
+        for name in BEGINNINGS.into_iter().chain(["MINE", "HOME", "https_proxy", "NO_PROXY", "KUBERNETES_EXEC_INFO"]) {
+            assert!(passes(name), "{name}");
+        }
+        for name in ["XDG_RUNTIME_DIR", "TMPDIR", "LC_ALL", "CLIENT_EXEC_PROXY"] {
+            assert!(passes(name), "{name}");
+        }
+        for name in ["GITHUB_TOKEN", "DATABASE_URL", "LD_PRELOAD", "MINE_TOO", "SSH_AUTH_SOCK", "VAULT_TOKEN"] {
+            assert!(!passes(name), "{name}");
+        }
+    }
 
     #[test]
     fn other_words_variables_that_matter_and_another_build_are_another_proxy() {

@@ -10,7 +10,7 @@ use credlet_client::conn::Crypto;
 use credlet_core::{Env as _, SystemEnv, World};
 use credlet_plugins::proxy::bridge::Bridge;
 use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Authority, Daemon, Hop, Loopback, Options, Server, Target};
+use credlet_proxy::server::{Authority, Daemon, Hop, LogFile, Loopback, Options, Server, Target};
 
 use super::{LifeArgs, Verb, Wanted, authority_file, identity, signer};
 use crate::args::{Args, Command, Global};
@@ -126,6 +126,7 @@ pub(crate) fn daemon(words: &[OsString]) -> ExitCode {
     if beginning.ready().is_err() {
         return ExitCode::FAILURE;
     }
+    tracing::info!(pid = std::process::id(), "the proxy listens");
     runtime.block_on(server.run());
     end(0)
 }
@@ -141,6 +142,10 @@ fn prepare(words: &[OsString]) -> Result<(Arc<dyn credlet_proxy::sign::Signer>, 
     let info = ExecInfo::load(info.as_encoded_bytes()).map_err(told)?;
     let place = Place::of(&info, &args.global)?;
     let dir = place.dir(words, &wanted.life)?;
+    // Without a log it serves all the same.
+    if let Ok(file) = LogFile::open(&dir) {
+        crate::log::install_in(file, args.global.verbosity);
+    }
     let options = place.options(dir, &wanted.life, &world)?;
     Ok((signer(wanted.signer, &place.cluster, &world)?, options))
 }

@@ -1,5 +1,7 @@
 //! Looking after the proxies that are running.
 
+use std::path::PathBuf;
+
 use credlet_core::SystemEnv;
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{Control, ControlError, Report};
@@ -25,6 +27,7 @@ struct Listed {
     open: u64,
     handshakes: u64,
     wants: Option<String>,
+    log: Option<PathBuf>,
 }
 
 impl Listed {
@@ -40,6 +43,7 @@ impl Listed {
             open: report.open,
             handshakes: report.handshakes,
             wants: report.wants,
+            log: Some(dir.log()).filter(|log| log.exists()),
         }
     }
 
@@ -54,6 +58,7 @@ impl Listed {
             ("handshakes".to_owned(), self.handshakes.to_string()),
         ];
         rows.extend(self.port.map(|port| ("port".to_owned(), format!("127.0.0.1:{port}"))));
+        rows.extend(self.log.as_ref().map(|log| ("log".to_owned(), log.display().to_string())));
         rows.extend(self.wants.clone().map(|wants| ("waits for".to_owned(), wants)));
         rows
     }

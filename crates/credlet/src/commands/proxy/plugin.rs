@@ -15,7 +15,7 @@ use credlet_proxy::server::{Control, Daemon, Server, Stdio, close_to_others};
 use credlet_proxy::sign::Signer;
 
 use super::life::{Place, end, program, runtime};
-use super::{SignerArgs, Wanted, person, signer};
+use super::{SignerArgs, Wanted, identity, person, signer};
 use crate::args::Global;
 use crate::error::CliError;
 
@@ -57,6 +57,9 @@ fn answer(
     let mut daemon_words = vec![OsString::from("proxy-daemon")];
     daemon_words.extend(words.iter().skip(1).cloned());
     let mut daemon = Daemon::new(dir.clone(), program()?, daemon_words);
+    if !wanted.signer.runs_programs() {
+        daemon.inherit = identity::inherited(&wanted.life.env);
+    }
     if info.spec.interactive {
         daemon.patience = WITH_PERSON;
     }
@@ -99,6 +102,8 @@ pub(super) async fn unlock(dir: &Dir, question: &str, interactive: bool) -> Resu
 
 /// `--foreground`: this process is the proxy, for as long as its client lives.
 fn be_the_proxy(wanted: Wanted, global: &Global) -> ! {
+    // What its client let slip. Where nobody says what is open, it stays.
+    let _ = credlet_core::close_inherited();
     let mut world = world();
     let begun = ExecInfo::read(&mut world).and_then(|info| {
         let (server, runtime) = begin(wanted, global, &info).map_err(failure)?;

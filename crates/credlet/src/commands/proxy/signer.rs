@@ -112,6 +112,18 @@ impl SignerArgs {
     }
 }
 
+impl SignerArgs {
+    /// Whether others' programs are run to sign: they expect the environment that people gave them, whatever is in it.
+    /// The AWS chain may run one, if a profile says so.
+    pub(super) fn runs_programs(&self) -> bool {
+        match self {
+            Self::Exec(_) | Self::Sigv4(_) => true,
+            Self::Headers(HeadersArgs { command, .. }) => !command.is_empty(),
+            Self::Pkcs11(_) | Self::File(_) => false,
+        }
+    }
+}
+
 fn told(error: Pkcs11Error) -> CliError {
     let exit = if matches!(error, Pkcs11Error::Uri(_)) { Exit::Usage } else { Exit::NoCredential };
     let hints = error.hints();
