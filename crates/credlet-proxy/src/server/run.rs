@@ -194,6 +194,7 @@ impl Server {
             () = drained => {}
             () = self.shared.clock.sleep(self.options.drain) => {}
         }
+        self.shared.stack.signer.close();
         ended
     }
 }
