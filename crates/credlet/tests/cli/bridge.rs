@@ -50,7 +50,8 @@ fn what_cannot_be_is_said_and_left_alone() {
     let before = text(&home);
     for (args, wanted) in [
         (vec!["bridge", "convert"], "neither a plugin nor the files"),
-        (vec!["bridge", "convert", "--", "pkcs11"], "the words after `--` are wrong"),
+        (vec!["bridge", "convert", "--", "pkcs11"], "the words after `--` are wrong: the following required"),
+        (vec!["bridge", "convert", "--", "file", "--certificate", "c.crt", "--key", "/c.key"], "its full path"),
         (vec!["bridge", "convert", "--", "pkcs11", "pkcs11:?pin-value=1"], "holds a PIN"),
         (vec!["bridge", "convert", "--context", "red", "--", "exec", "--", "x"], "red"),
         (vec!["bridge", "revert"], "has no bridge"),
