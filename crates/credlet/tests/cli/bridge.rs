@@ -70,6 +70,27 @@ fn what_cannot_be_is_said_and_left_alone() {
 }
 
 #[test]
+fn the_copy_of_before_goes_when_the_file_is_the_same_again_and_is_named_if_not() {
+    let (home, _plugin) = with_plugin();
+    let copy = home.path(".kube/config.before-credlet");
+    home.run(&["bridge", "convert"]).data();
+    home.run(&["bridge", "revert"]).data();
+    assert!(!copy.exists());
+
+    home.run(&["bridge", "convert"]).data();
+    fs::write(home.path(".kube/config"), text(&home) + "preferences: {}\n").unwrap();
+    let moved = copy.with_extension("elsewhere");
+    fs::rename(&copy, &moved).unwrap();
+    let ran = home.run(&["bridge", "revert"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains(&home.server.url()), "it says where the bridge led: {}", ran.stderr);
+    fs::rename(&moved, &copy).unwrap();
+    assert!(home.run(&["bridge", "revert"]).data().contains("is still "));
+    assert!(text(&home).ends_with("preferences: {}\n"));
+    assert!(copy.exists());
+}
+
+#[test]
 fn a_token_in_the_file_is_gone_from_it_while_the_bridge_stands() {
     let home = Home::empty();
     let token = home.watch.secret("token");

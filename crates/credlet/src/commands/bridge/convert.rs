@@ -93,8 +93,13 @@ pub(super) fn revert(args: &RevertArgs, global: &Global) -> Outcome {
         end(&place, &found)?;
         // The bridge's own file held no secret and nobody needs it; the copy of before is the kubeconfig again.
         let _ = std::fs::remove_file(&backup);
-        let _ = if *new == *before { std::fs::remove_file(&original) } else { Ok(()) };
-        printer.foreign(&format!("{}: put back {what}", place.path.display()));
+        let kept = if *new == *before {
+            let _ = std::fs::remove_file(&original);
+            String::new()
+        } else {
+            format!("; the file of before, from which this one differs by now, is still {}", original.display())
+        };
+        printer.foreign(&format!("{}: put back {what}{kept}", place.path.display()));
     }
     printer.done()?;
     Ok(Exit::Ok)
