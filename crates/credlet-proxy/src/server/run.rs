@@ -196,6 +196,7 @@ impl Server {
             () = drained => {}
             () = self.shared.clock.sleep(self.options.drain) => {}
         }
+        self.shared.stack.signer.close();
         ended
     }
 }

@@ -73,6 +73,10 @@ pub trait Signer: fmt::Debug + Send + Sync {
     fn unlock(&self, _answer: Secret) -> Signing<'_, ()> {
         Box::pin(async { Err(SignError::Misconfigured { message: "there is nothing to unlock".into() }) })
     }
+
+    /// The proxy ends, and nothing is signed any more: lets go of what would outlive the process, such as the session of
+    /// a token. It may block for a moment.
+    fn close(&self) {}
 }
 
 /// What happens to a request's body before its head is signed.

@@ -177,8 +177,8 @@ async fn an_api_server_that_comes_back_is_served_again_without_a_new_proxy() {
 }
 
 /// A card that wants its PIN.
-#[derive(Debug, Default)]
-struct Card(std::sync::Mutex<Option<credlet_api::Secret>>);
+#[derive(Clone, Debug, Default)]
+struct Card(Arc<std::sync::Mutex<Option<credlet_api::Secret>>>);
 
 impl Signer for Card {
     fn credential(&self) -> Signing<'_, credlet_client::conn::Credential> {
@@ -198,6 +198,11 @@ impl Signer for Card {
         *self.0.lock().unwrap() = Some(answer);
         Box::pin(async { Ok(()) })
     }
+
+    /// The PIN is forgotten.
+    fn close(&self) {
+        *self.0.lock().unwrap() = None;
+    }
 }
 
 #[tokio::test]
@@ -216,4 +221,17 @@ async fn what_a_signer_wants_from_a_person_reaches_it_by_the_other_socket_and_no
     proxy.control().unlock(&pin).await.unwrap();
     assert_eq!(proxy.control().lease(Some(&path)).await.unwrap().wants, None);
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_signer_is_let_go_of_when_its_proxy_ends() {
+    let ca = Ca::new();
+    let upstream = Upstream::setup(&ca).start();
+    let card = Card::default();
+    let proxy = Proxy::start(card.clone(), &upstream, &ca).await;
+    proxy.control().unlock(&credlet_api::Secret::new("1234".to_owned())).await.unwrap();
+    assert_eq!(card.wants(), None);
+    proxy.control().stop().await.unwrap();
+    within(proxy.running).await.unwrap();
+    assert!(card.wants().is_some(), "it was closed");
 }

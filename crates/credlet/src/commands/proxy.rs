@@ -176,10 +176,18 @@ pub(crate) fn parsed(words: impl IntoIterator<Item = String>) -> Result<Wanted, 
         verb: SignerVerb,
     }
     let words = ["credlet proxy".to_owned()].into_iter().chain(words);
-    let parsed = <Alone as clap::Parser>::try_parse_from(words).map_err(|error| CliError::usage(error.to_string()))?;
+    let parsed = <Alone as clap::Parser>::try_parse_from(words).map_err(|error| CliError::usage(brief(&error)))?;
     let wanted = Wanted::from(parsed.verb);
     wanted.signer.check()?;
     Ok(wanted)
+}
+
+/// What is wrong, without the advice that is for whoever typed it.
+fn brief(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = first.strip_prefix("error: ").unwrap_or(first).split_whitespace().collect();
+    words.join(" ")
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

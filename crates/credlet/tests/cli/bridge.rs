@@ -50,7 +50,8 @@ fn what_cannot_be_is_said_and_left_alone() {
     let before = text(&home);
     for (args, wanted) in [
         (vec!["bridge", "convert"], "neither a plugin nor the files"),
-        (vec!["bridge", "convert", "--", "pkcs11"], "the words after `--` are wrong"),
+        (vec!["bridge", "convert", "--", "pkcs11"], "the words after `--` are wrong: the following required"),
+        (vec!["bridge", "convert", "--", "file", "--certificate", "c.crt", "--key", "/c.key"], "its full path"),
         (vec!["bridge", "convert", "--", "pkcs11", "pkcs11:?pin-value=1"], "holds a PIN"),
         (vec!["bridge", "convert", "--context", "red", "--", "exec", "--", "x"], "red"),
         (vec!["bridge", "revert"], "has no bridge"),
@@ -66,6 +67,27 @@ fn what_cannot_be_is_said_and_left_alone() {
     let ran = home.run(&["bridge", "convert", "--", "exec", "--", "x"]);
     assert!(ran.stderr.contains("\"red\" shares the cluster"), "{}", ran.stderr);
     assert_eq!(text(&home), shared);
+}
+
+#[test]
+fn the_copy_of_before_goes_when_the_file_is_the_same_again_and_is_named_if_not() {
+    let (home, _plugin) = with_plugin();
+    let copy = home.path(".kube/config.before-credlet");
+    home.run(&["bridge", "convert"]).data();
+    home.run(&["bridge", "revert"]).data();
+    assert!(!copy.exists());
+
+    home.run(&["bridge", "convert"]).data();
+    fs::write(home.path(".kube/config"), text(&home) + "preferences: {}\n").unwrap();
+    let moved = copy.with_extension("elsewhere");
+    fs::rename(&copy, &moved).unwrap();
+    let ran = home.run(&["bridge", "revert"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains(&home.server.url()), "it says where the bridge led: {}", ran.stderr);
+    fs::rename(&moved, &copy).unwrap();
+    assert!(home.run(&["bridge", "revert"]).data().contains("is still "));
+    assert!(text(&home).ends_with("preferences: {}\n"));
+    assert!(copy.exists());
 }
 
 #[test]

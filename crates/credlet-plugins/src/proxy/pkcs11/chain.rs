@@ -101,12 +101,14 @@ pub(super) fn check(
                 _ => Ok(()),
             }
         }
-        (Kind::P256 | Kind::P384 | Kind::P521, PublicKey::EC(point)) => match point_of(session, key) {
-            Some(own) if own != point.data() => Err(other()),
-            _ => Ok(()),
-        },
-        // The parser has no word for Ed25519.
-        (Kind::Ed25519, PublicKey::Unknown(_)) => Ok(()),
+        // The parser has no word for Ed25519, and leaves its point as it is.
+        (Kind::P256 | Kind::P384 | Kind::P521, PublicKey::EC(_)) | (Kind::Ed25519, PublicKey::Unknown(_)) => {
+            let point = &leaf.public_key().subject_public_key.data;
+            match point_of(session, key) {
+                Some(own) if own != **point => Err(other()),
+                _ => Ok(()),
+            }
+        }
         _ => Err(other()),
     }
 }

@@ -4,9 +4,9 @@
 //! wants a signature waits for it.
 //!
 //! The TLS stack asks for signatures by an ordinary function, in the middle of a handshake that an async thread drives.
-//! Where there are several of those, the one that waits says so first (`block_in_place`), and the others take over its
-//! tasks: the rest of the proxy goes on while a card thinks or a person looks for the button. Where there is only one,
-//! everything waits; so the proxy has several.
+//! Where the runtime can start another in its place, the one that waits says so first (`block_in_place`): the rest of the
+//! proxy goes on while a card thinks or a person looks for the button. Where it cannot, everything waits; so the proxy has
+//! one that can.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often somebody looks whether the token is still there, while nothing else is to be done.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// How long a token may take to say goodbye.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Whom the thread answers.
 type Reply<T> = Sender<Result<T, Pkcs11Error>>;
 
@@ -36,6 +39,7 @@ type Opener = Box<dyn Fn(&Options) -> Result<(Token, Found), Pkcs11Error> + Send
 enum Job {
     Sign { scheme: SignatureScheme, message: Vec<u8>, reply: Reply<Vec<u8>> },
     Find { pin: Option<Secret>, reply: Reply<Found> },
+    Close { done: Sender<()> },
 }
 
 /// Where jobs are handed in.
@@ -112,6 +116,16 @@ impl Desk {
         self.state.signatures.load(Ordering::Relaxed)
     }
 
+    /// Ends session and thread. A TPM keeps what it was told to load if nobody tells it otherwise, and some cards stay
+    /// open for whoever comes next.
+    pub(super) fn close(&self) {
+        let (done, closed) = mpsc::channel();
+        if self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(Job::Close { done }).is_ok() {
+            // A library that hangs shall not keep us.
+            let _ = off_the_async_threads(|| closed.recv_timeout(FAREWELL));
+        }
+    }
+
     fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, Pkcs11Error> {
         let (reply, answer) = mpsc::channel();
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job(reply)).map_err(|_| gone())?;
@@ -123,7 +137,13 @@ impl Desk {
     }
 }
 
-/// The thread has ended, which it does by itself only if the library brought it down.
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The thread has ended: it was closed, or the library brought it down.
 fn gone() -> Pkcs11Error {
     Pkcs11Error::Failed { doing: "talking to the token", said: "its thread is gone".to_owned(), lost: false }
 }
@@ -140,7 +160,7 @@ fn off_the_async_threads<T>(wait: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Who works behind the desk, until nobody can hand in a job any more.
+/// Who works behind the desk, until it is closed.
 struct Clerk {
     options: Options,
     open: Opener,
@@ -174,6 +194,11 @@ impl Clerk {
                     let found = self.token().map(|(_, found)| found.clone());
                     self.note(found.as_ref().err());
                     let _ = reply.send(found);
+                }
+                Job::Close { done } => {
+                    self.token = None;
+                    let _ = done.send(());
+                    return;
                 }
             }
             *self.state.busy() = None;

@@ -5,11 +5,11 @@ use cryptoki::error::Error as Cryptoki;
 use cryptoki::mechanism::eddsa::{EddsaParams, EddsaSignatureScheme};
 use cryptoki::mechanism::rsa::{PkcsMgfType, PkcsPssParams};
 use cryptoki::mechanism::{Mechanism, MechanismType};
-use cryptoki::object::ObjectHandle;
+use cryptoki::object::{Attribute, AttributeType, ObjectHandle};
 use cryptoki::session::Session;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-use super::der;
+use super::{der, pss};
 
 /// What a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ impl Kind {
         }
     }
 
-    /// What the token can sign with it, the best first. A token without PSS is good for TLS 1.2 only.
+    /// What the token can sign with it, the best first. A token with neither PSS nor RSA as
+    /// it is, is good for TLS 1.2 only.
     pub(super) fn schemes(self, mechanisms: &[MechanismType]) -> Vec<SignatureScheme> {
         let schemes: &[SignatureScheme] = match self {
             Self::P256 => &[SignatureScheme::ECDSA_NISTP256_SHA256],
@@ -71,6 +72,8 @@ enum How {
     DigestInfo(&'static digest::Algorithm),
     /// Of the whole message.
     Message(Mechanism<'static>),
+    /// Of whatever it is given: the padding is ours.
+    Padded(&'static digest::Algorithm),
 }
 
 /// Signs. `Ok(None)`: what came back is no signature.
@@ -88,9 +91,23 @@ pub(super) fn sign(
         }
         Some(How::DigestInfo(algorithm)) => session.sign(&Mechanism::RsaPkcs, key, &digest_info(algorithm, message)),
         Some(How::Message(mechanism)) => session.sign(&mechanism, key, message),
+        Some(How::Padded(algorithm)) => match pss::encode(algorithm, message, &modulus(session, key)?) {
+            Some(padded) => session.sign(&Mechanism::RsaX509, key, &padded),
+            None => return Ok(None),
+        },
     }?;
     let is_ecdsa = matches!(form(scheme), Some((Form::Ecdsa, _)));
     Ok(if is_ecdsa { der::ecdsa_signature(&signature) } else { Some(signature) })
+}
+
+/// Of an RSA key. Unlike a point of a curve, it is known of the private half too.
+fn modulus(session: &Session, key: ObjectHandle) -> Result<Vec<u8>, Cryptoki> {
+    let attributes = session.get_attributes(key, &[AttributeType::Modulus])?;
+    let modulus = attributes.into_iter().find_map(|attribute| match attribute {
+        Attribute::Modulus(modulus) => Some(modulus),
+        _ => None,
+    });
+    Ok(modulus.unwrap_or_default())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -141,7 +158,8 @@ fn how(scheme: SignatureScheme, mechanisms: &[MechanismType]) -> Option<How> {
         Form::Pss => (has(Mechanism::RsaPkcsPss(pss)).map(|by| How::Digest(by, hash)), by_pss),
         Form::Pkcs1 => (has(Mechanism::RsaPkcs).map(|_| How::DigestInfo(hash)), by_pkcs1),
     };
-    by_digest.or_else(|| has(by_message).map(How::Message))
+    let by_us = || has(Mechanism::RsaX509).filter(|_| form == Form::Pss).map(|_| How::Padded(hash));
+    by_digest.or_else(|| has(by_message).map(How::Message)).or_else(by_us)
 }
 
 /// RFC 8017, 9.2: the digest's name in DER, and the digest.
@@ -169,6 +187,9 @@ mod tests {
         assert_eq!(Kind::Rsa.schemes(&all).len(), 6);
         let old = Kind::Rsa.schemes(&[MechanismType::SHA256_RSA_PKCS]);
         assert_eq!(old, [SignatureScheme::RSA_PKCS1_SHA256]);
+        let raw = Kind::Rsa.schemes(&[MechanismType::RSA_X_509]);
+        assert_eq!(raw.first(), Some(&SignatureScheme::RSA_PSS_SHA256), "the padding is ours");
+        assert_eq!(raw.len(), 3);
         assert_eq!(Kind::P256.schemes(&[MechanismType::ECDSA]), [SignatureScheme::ECDSA_NISTP256_SHA256]);
         assert_eq!(Kind::P384.schemes(&[MechanismType::ECDSA_SHA384]), [SignatureScheme::ECDSA_NISTP384_SHA384]);
         assert_eq!(Kind::P384.schemes(&[MechanismType::ECDSA_SHA256]), []);

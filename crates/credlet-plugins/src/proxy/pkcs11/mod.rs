@@ -18,6 +18,7 @@ mod key;
 mod mechanism;
 pub mod module;
 mod pin;
+mod pss;
 mod token;
 mod uri;
 
@@ -145,6 +146,10 @@ impl Signer for Pkcs11Signer {
 
     fn unlock(&self, answer: Secret) -> Signing<'_, ()> {
         Box::pin(self.find(Some(answer)))
+    }
+
+    fn close(&self) {
+        self.desk.close();
     }
 }
 

@@ -24,7 +24,17 @@ pub(super) struct Token {
     slot: Slot,
     key: ObjectHandle,
     mechanisms: Vec<MechanismType>,
-    library: Option<Pkcs11>,
+    library: Library,
+}
+
+/// A library that is initialized, for as long as this lives: the next `C_Initialize` begins anew.
+struct Library(Pkcs11);
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // Whatever it answers, we are done with it.
+        let _ = self.0.clone().finalize();
+    }
 }
 
 /// What was found, by which it is known again.
@@ -41,8 +51,9 @@ impl Token {
     /// From loading the library to the key. The library is initialized anew, for some know no card that came later.
     pub(super) fn open(options: &Options) -> Result<(Self, Found), Pkcs11Error> {
         let uri = &options.uri;
-        let library = load(options)?;
-        let (slot, info) = find_token(&library, uri)?;
+        let initialized = load(options)?;
+        let library = &initialized.0;
+        let (slot, info) = find_token(library, uri)?;
         let label = info.label().trim_end().to_owned();
         let session = library.open_ro_session(slot).map_err(|e| Pkcs11Error::failed("opening a session", &e))?;
         log_in(&session, &info, &label, options)?;
@@ -57,18 +68,18 @@ impl Token {
         chain::check(&session, key, kind, &chain)?;
         let serial = info.serial_number().trim_end().to_owned();
         let found = Found { token: label, serial, kind, mechanisms: mechanisms.clone(), chain };
-        Ok((Self { session, slot, key, mechanisms, library: Some(library) }, found))
+        Ok((Self { session, slot, key, mechanisms, library: initialized }, found))
     }
 
     /// Whether it is still there and knows us. What else may be wrong with it shows when it is needed.
     pub(super) fn is_there(&self) -> bool {
         use RvError as Rv;
-        let slot = |library: &Pkcs11| library.get_slot_info(self.slot).is_ok_and(|slot| !slot.token_present());
+        let empty = self.library.0.get_slot_info(self.slot).is_ok_and(|slot| !slot.token_present());
         let gone = matches!(
             self.session.get_session_info(),
             Err(Cryptoki::Pkcs11(Rv::DeviceRemoved | Rv::TokenNotPresent | Rv::SessionHandleInvalid, _))
         );
-        !gone && !self.library.as_ref().is_some_and(slot)
+        !gone && !empty
     }
 
     pub(super) fn sign(&self, scheme: SignatureScheme, message: &[u8]) -> Result<Vec<u8>, Pkcs11Error> {
@@ -78,16 +89,7 @@ impl Token {
     }
 }
 
-impl Drop for Token {
-    fn drop(&mut self) {
-        // So that the next `C_Initialize` begins anew. Whatever it answers, we are done with it.
-        if let Some(library) = self.library.take() {
-            let _ = library.finalize();
-        }
-    }
-}
-
-fn load(options: &Options) -> Result<Pkcs11, Pkcs11Error> {
+fn load(options: &Options) -> Result<Library, Pkcs11Error> {
     let failed = |error: &Cryptoki| match error {
         Cryptoki::LibraryLoading(_) | Cryptoki::MissingSymbol(_) => Pkcs11Error::Module {
             path: options.module.clone(),
@@ -101,8 +103,9 @@ fn load(options: &Options) -> Result<Pkcs11, Pkcs11Error> {
         Ok(()) | Err(Cryptoki::Pkcs11(RvError::CryptokiAlreadyInitialized, _)) => {}
         Err(error) => return Err(failed(&error)),
     }
+    let library = Library(library);
     let uri = &options.uri;
-    let info = library.get_library_info().map_err(|error| failed(&error))?;
+    let info = library.0.get_library_info().map_err(|error| failed(&error))?;
     let version = info.library_version();
     let version = format!("{}.{}", version.major(), version.minor());
     let meant = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is.trim_end());
@@ -117,7 +120,6 @@ fn load(options: &Options) -> Result<Pkcs11, Pkcs11Error> {
         return Ok(library);
     }
     let reason = format!("is not the one that is meant by {uri}");
-    let _ = library.finalize();
     Err(Pkcs11Error::Module { path: options.module.clone(), reason })
 }
 

@@ -24,9 +24,12 @@ use crate::runtime;
 pub(super) fn convert(args: ConvertArgs, global: &Global) -> Outcome {
     let place = Place::find(global)?;
     let resolved = global.resolve()?;
-    let signer = if args.signer.is_empty() { words::of_user(&resolved)? } else { args.signer };
-    proxy::parsed(signer.iter().cloned())
-        .map_err(|error| CliError::usage(format!("the words after `--` are wrong: {}", error.message())))?;
+    let (signer, wrong) = if args.signer.is_empty() {
+        (words::of_user(&resolved)?, "what the user has now cannot be used by a proxy")
+    } else {
+        (args.signer, "the words after `--` are wrong")
+    };
+    proxy::parsed(signer.iter().cloned()).map_err(|error| CliError::usage(format!("{wrong}: {}", error.message())))?;
 
     let upstream = upstream(&resolved, &place)?;
     let port = match args.port {
@@ -74,7 +77,9 @@ pub(super) fn revert(args: &RevertArgs, global: &Global) -> Outcome {
     let found = found.ok_or_else(|| CliError::usage(format!("the cluster {:?} has no bridge", place.cluster)))?;
     let original = place.path.with_file_name(Path::new(&found.original).file_name().unwrap_or_default());
     let before = std::fs::read_to_string(&original).map(zeroize::Zeroizing::new).map_err(|error| {
+        let server = &found.upstream.server;
         CliError::usage(format!("the copy of before, {}, cannot be read ({})", original.display(), error.kind()))
+            .hint(format!("without it, write the user by hand, and the cluster with its server, {server}"))
     })?;
     let new = bridge::revert(&place.text, &before, &place.cluster, &place.user);
     let new = new.map_err(|error| at(&place.path, &error))?;
@@ -88,8 +93,13 @@ pub(super) fn revert(args: &RevertArgs, global: &Global) -> Outcome {
         end(&place, &found)?;
         // The bridge's own file held no secret and nobody needs it; the copy of before is the kubeconfig again.
         let _ = std::fs::remove_file(&backup);
-        let _ = if *new == *before { std::fs::remove_file(&original) } else { Ok(()) };
-        printer.foreign(&format!("{}: put back {what}", place.path.display()));
+        let kept = if *new == *before {
+            let _ = std::fs::remove_file(&original);
+            String::new()
+        } else {
+            format!("; the file of before, from which this one differs by now, is still {}", original.display())
+        };
+        printer.foreign(&format!("{}: put back {what}{kept}", place.path.display()));
     }
     printer.done()?;
     Ok(Exit::Ok)

@@ -35,13 +35,13 @@ pub(crate) struct Pkcs11Args {
     #[arg(value_name = "URI", value_parser = uri)]
     uri: Box<Result<Uri, UriError>>,
     /// The library that talks to the token, if the URI does not name it (`module-path`, `module-name`)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = full_path)]
     module: Option<PathBuf>,
     /// The certificate with its intermediates, if they are not on the token
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = full_path)]
     certificate: Option<PathBuf>,
     /// A file of your own with the PIN, if you are not to be asked for it and the URI has no `pin-source`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = full_path)]
     pin_file: Option<PathBuf>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Sigv4Args {
 #[derive(Debug, clap::Args)]
 pub(crate) struct HeadersArgs {
     /// A file of your own with a header on each line: `Name: value`
-    #[arg(long, value_name = "FILE", required_unless_present = "command", conflicts_with = "command")]
+    #[arg(long, value_name = "FILE", value_parser = full_path, required_unless_present = "command", conflicts_with = "command")]
     file: Option<PathBuf>,
     /// How long to keep what a command printed, unless it says so itself with a line `Expires:`
     #[arg(long, value_name = "TIME", value_parser = super::duration, default_value = "5m")]
@@ -90,11 +90,17 @@ pub(crate) struct ExecArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FileArgs {
     /// The certificate with its intermediates
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = full_path)]
     certificate: PathBuf,
     /// Its key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = full_path)]
     key: PathBuf,
+}
+
+/// Whoever runs the plugin does it in any directory, and the daemon works in none of them.
+fn full_path(text: &str) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(text);
+    if path.is_absolute() { Ok(path) } else { Err("it must be named by its full path") }
 }
 
 /// A mistake in it is kept for later: the parser would repeat all of the text, with the PIN that it may hold.
