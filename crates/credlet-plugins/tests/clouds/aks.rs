@@ -124,6 +124,10 @@ fn a_workload_shows_the_token_in_its_file_which_may_change() {
     assert_eq!(entra.seen()[0].field("client_id"), "wid");
     stage.file("token", "second");
     assert_eq!(stage.aks(&line).token(), "for-second");
+    // Terraform's variables are about another client than the one whose pod this is.
+    let stage = stage.var("ARM_CLIENT_ID", "terraform").var("ARM_TENANT_ID", TENANT);
+    stage.aks(&format!("{line} --use-azurerm-env-vars")).token();
+    assert!(entra.seen().iter().all(|seen| seen.field("client_id") == "wid"));
     for (content, told) in [("", "is empty"), ("two words", "holds more than a token")] {
         stage.file("token", content);
         assert!(stage.aks(&line).refusal().contains(told), "{content}");
@@ -280,6 +284,7 @@ fn what_is_missing_or_not_known_here_is_told() {
             "get-token -l azurecli --server-id x",
             "is `azurecli`, which is not known here\nhint: leave the command `kubelogin`",
         ),
+        ("get-token -l azurepipelines --server-id x", "hint: leave the command `kubelogin`"),
         ("get-token -l magic --server-id x", "hint: devicecode, interactive, spn, msi and workloadidentity are"),
         ("get-token -l msi --server-id x --environment Mars", "--environment is `Mars`"),
         (
