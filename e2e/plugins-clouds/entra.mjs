@@ -1,5 +1,5 @@
 // npm's oidc-provider in the clothes of Entra ID: its paths, its tenants, applications with a secret, with a certificate, and
-// with a federated credential; beside it the id tokens of a CI and the metadata service of a virtual machine.
+// with a federated credential; beside it the id tokens of a CI and the metadata service of a virtual machine, and the agent of one that Arc manages.
 // `node entra.mjs PORT TENANT SERVER SECONDS CERTIFICATE-JWK LOG` writes a line into LOG for each request.
 import * as oidc from 'oidc-provider';
 import { appendFileSync } from 'node:fs';
@@ -100,6 +100,16 @@ createServer(async (request, response) => {
     const on = Math.floor(Date.now() / 1000) + 86399;
     // Numbers are texts here, as Azure has them.
     return answer(response, 200, { access_token: `of-the-machine-${url.searchParams.get('client_id') ?? 'itself'}`, expires_in: '86399', expires_on: `${on}`, resource: server, token_type: 'Bearer' });
+  }
+  if (url.pathname === '/arc') {
+    // Its key lies where only the agent's group can read it.
+    if (request.headers.metadata !== 'true' || url.searchParams.get('api-version') !== '2020-06-01') return answer(response, 400, {});
+    if (request.headers.authorization !== 'Basic key-of-the-agent') {
+      response.setHeader('WWW-Authenticate', 'Basic realm=/var/opt/azcmagent/tokens/e2e.key');
+      return answer(response, 401, {});
+    }
+    const on = Math.floor(Date.now() / 1000) + 86399;
+    return answer(response, 200, { access_token: `of-arc-for-${url.searchParams.get('resource')}`, expires_in: '86399', expires_on: `${on}`, token_type: 'Bearer' });
   }
   if (url.pathname.endsWith('/v2.0/.well-known/openid-configuration')) {
     const document = {

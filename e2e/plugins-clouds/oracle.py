@@ -1,4 +1,9 @@
-"""Google's and Microsoft's own libraries get a token from the same peers, so that their questions can be laid beside ours."""
+"""The clouds' own programs and libraries do the same.
+
+    oracle.py google FILE URL      google-auth with this key file, at the peer at URL
+    oracle.py azure RESOURCE       azure-identity with the machine's identity
+    oracle.py oci DATE ARGUMENT…   oci-cli, on that date
+"""
 import sys
 
 kind, argument = sys.argv[1:3]
@@ -16,6 +21,14 @@ if kind == "google":
     credentials, _ = google.auth.load_credentials_from_file(argument, scopes=scopes)
     credentials.refresh(google.auth.transport.requests.Request())
     print(credentials.token)
+elif kind == "oci":
+    import email.utils
+
+    email.utils.formatdate = lambda *_, **__: argument
+    from oci_cli.cli import cli
+
+    sys.argv = ["oci", *sys.argv[3:]]
+    cli()
 else:
     from azure.identity import ManagedIdentityCredential
 

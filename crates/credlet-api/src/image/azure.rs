@@ -18,6 +18,8 @@ pub struct AzureConfig {
     pub aad_client_id: String,
     /// Its secret.
     pub aad_client_secret: Secret,
+    /// Or the file with its certificate and key.
+    pub aad_client_cert_path: String,
     /// Whether the node has a managed identity.
     pub use_managed_identity_extension: bool,
     /// Which one: a client's id, or a resource's. Empty: the one that the machine has of its own.
@@ -44,6 +46,7 @@ impl Object for AzureConfig {
             "tenantid" => value.string("tenantId", &mut self.tenant_id),
             "aadclientid" => value.string("aadClientId", &mut self.aad_client_id),
             "aadclientsecret" => value.secret("aadClientSecret", &mut self.aad_client_secret),
+            "aadclientcertpath" => value.string("aadClientCertPath", &mut self.aad_client_cert_path),
             "usemanagedidentityextension" => {
                 value.boolean("useManagedIdentityExtension", &mut self.use_managed_identity_extension)
             }

@@ -70,7 +70,7 @@ fn identity(settings: &Settings, env: &dyn Env) -> Result<Identity, Error> {
         }
         Method::ServicePrincipal => match (&settings.certificate, &settings.secret) {
             (None, Some(secret)) => Proof::Secret(secret.clone()),
-            (Some(path), _) => Proof::Certificate(ClientCertificate::from_pem(&certificate(path)?)?),
+            (Some(path), _) => Proof::Certificate(ClientCertificate::from_file(path)?),
             (None, None) => {
                 return Err(Error::Missing {
                     what: "the client's secret".into(),
@@ -91,14 +91,4 @@ fn identity(settings: &Settings, env: &dyn Env) -> Result<Identity, Error> {
         },
     };
     Ok(Identity::Client { tenant: settings.tenant()?, client_id: settings.client_id()?, proof })
-}
-
-/// Its bytes: a PFX file is no text, and is told so.
-fn certificate(path: &std::path::Path) -> Result<zeroize::Zeroizing<Vec<u8>>, Error> {
-    let failed = |error: std::io::Error| Error::File {
-        what: "the client certificate".into(),
-        path: path.to_owned(),
-        reason: error.kind(),
-    };
-    std::fs::read(path).map(zeroize::Zeroizing::new).map_err(failed)
 }

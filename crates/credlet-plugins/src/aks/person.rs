@@ -64,9 +64,7 @@ fn listen(redirect_url: Option<&str>) -> Result<String, Error> {
     let Some(url) = redirect_url else { return Ok("127.0.0.1:0".to_owned()) };
     let server = Server::parse(url);
     let server = server.map_err(|_| Error::config("--redirect-url", "is not an address like http://localhost:8080"))?;
-    let authority = server.to_string();
-    let port = authority.rsplit_once(':').map_or("80", |(_, port)| port);
-    Ok(format!("127.0.0.1:{port}"))
+    Ok(format!("127.0.0.1:{}", server.port()))
 }
 
 /// The tenant by its id: a tenant's tokens name it so, by whatever name it was asked. What a domain means is asked for

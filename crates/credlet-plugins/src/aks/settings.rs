@@ -55,17 +55,23 @@ impl Settings {
         let names = |usual: &'static [&'static str], terraforms: &'static [&'static str]| {
             if terraform { terraforms } else { usual }
         };
-        let client_ids = names(&["AAD_SERVICE_PRINCIPAL_CLIENT_ID", "AZURE_CLIENT_ID"], &["ARM_CLIENT_ID"]);
+        let method = said(&["AAD_LOGIN_METHOD"], args.login.as_deref()).unwrap_or_else(|| "devicecode".to_owned());
+        let method = by_name(&method)?;
+        let client_ids: &[_] = match (terraform, method) {
+            (false, _) => &["AAD_SERVICE_PRINCIPAL_CLIENT_ID", "AZURE_CLIENT_ID"],
+            // What the cluster has put into the pod of a workload is about the workload.
+            (true, Method::WorkloadIdentity) => &["ARM_CLIENT_ID", "AZURE_CLIENT_ID"],
+            (true, _) => &["ARM_CLIENT_ID"],
+        };
         let secrets = names(&["AAD_SERVICE_PRINCIPAL_CLIENT_SECRET", "AZURE_CLIENT_SECRET"], &["ARM_CLIENT_SECRET"]);
         let certificates = names(
             &["AAD_SERVICE_PRINCIPAL_CLIENT_CERTIFICATE", "AZURE_CLIENT_CERTIFICATE_PATH"],
             &["ARM_CLIENT_CERTIFICATE_PATH"],
         );
         let tenants = names(&["AZURE_TENANT_ID"], &["ARM_TENANT_ID"]);
-        let method = said(&["AAD_LOGIN_METHOD"], args.login.as_deref()).unwrap_or_else(|| "devicecode".to_owned());
         let server_id = args.server_id.clone().filter(|id| !id.is_empty());
         Ok(Self {
-            method: by_name(&method)?,
+            method,
             server_id: server_id.ok_or_else(|| missing("--server-id"))?,
             authority: authority(said(&["AZURE_AUTHORITY_HOST"], args.authority_host.as_deref()), &args.environment)?,
             client_id: said(client_ids, args.client_id.as_deref()),
@@ -116,7 +122,7 @@ fn by_name(name: &str) -> Result<Method, Error> {
         "spn" => Ok(Method::ServicePrincipal),
         "msi" => Ok(Method::Managed),
         "workloadidentity" => Ok(Method::WorkloadIdentity),
-        "azurecli" | "azd" => {
+        "azurecli" | "azd" | "azurepipelines" => {
             other("leave the command `kubelogin` for it, and let `credlet cache wrap` remember the answer")
         }
         "ropc" => other("a password in a configuration is no longer taken by most tenants: use spn or interactive"),

@@ -1,5 +1,7 @@
 //! A service principal's certificate: its key signs who we are.
 
+use std::path::Path;
+
 use aws_lc_rs::{digest, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -9,7 +11,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Map, json};
 
-use crate::oauth::{Algorithm, Error, RsaKey};
+use crate::oauth::{self, Algorithm, Error, RsaKey};
 
 const WHAT: &str = "the client certificate";
 
@@ -24,13 +26,22 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// From a PEM file that holds the certificate, its issuers if they are to be sent, and the key, in any order.
+    /// From a PEM file, as [`from_pem`](Self::from_pem) reads it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none.
+    pub fn from_file(path: &Path) -> Result<Self, Error> {
+        Self::from_pem(&oauth::bytes(path, WHAT)?)
+    }
+
+    /// From PEM text that holds the certificate, its issuers if they are to be sent, and the key, in any order.
     ///
     /// # Errors
     /// When it does not.
     pub fn from_pem(pem: &[u8]) -> Result<Self, Error> {
         let wrong = |reason: &str| Error::config(WHAT, reason);
-        if pem.starts_with(&[0x30, 0x82]) {
+        // A PFX file begins as all DER does, with a sequence whose length takes more than a byte.
+        if matches!(pem, [0x30, 0x80..=0xff, ..]) {
             return Err(wrong("is not in PEM form")
                 .advise("make it so: `openssl pkcs12 -in CERTIFICATE.pfx -nodes -out CERTIFICATE.pem`"));
         }

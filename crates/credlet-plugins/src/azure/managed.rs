@@ -20,7 +20,7 @@ const WHAT: &str = "a token of this machine's identity";
 const LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
 
 /// Where Arc's agent keeps what only its group can read.
-const ARC_KEYS: &str = "/var/opt/azcmagent/tokens";
+pub(super) const ARC_KEYS: &str = "/var/opt/azcmagent/tokens";
 
 /// Which of the machine's identities. All empty: the one that it has of its own.
 #[derive(Clone, Debug, Default)]
@@ -85,9 +85,8 @@ impl Entra {
         let header = challenge.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
         let path = header.and_then(|header| header.split_once("Basic realm=")).map(|(_, path)| Path::new(path.trim()));
         // Nobody may have us read and send other files.
-        let is_key = |path: &&Path| {
-            path.parent() == Some(Path::new(ARC_KEYS)) && path.extension().is_some_and(|end| end == "key")
-        };
+        let is_key =
+            |path: &&Path| path.parent() == Some(&*self.arc_keys) && path.extension().is_some_and(|end| end == "key");
         let path = path.filter(is_key).ok_or_else(|| failed(challenge.nonsense("that names no key of Arc's agent")))?;
         let key = oauth::token_file(path, "the key of Arc's agent")?;
         let basic = Secret::new(format!("Basic {}", key.expose()));

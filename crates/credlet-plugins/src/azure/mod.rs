@@ -18,6 +18,7 @@ use credlet_api::Secret;
 use credlet_core::World;
 
 pub use self::certificate::ClientCertificate;
+use self::managed::ARC_KEYS;
 pub use self::managed::Managed;
 use crate::harness::var;
 pub use crate::oauth::AccessToken;
@@ -64,6 +65,19 @@ pub enum Proof {
     IdToken,
 }
 
+impl Proof {
+    /// What tells it from another proof of the same client, for the name under which its token is kept. `None`: it is
+    /// not, since a job of CI is over soon, and the next one may be another's.
+    fn mark(&self) -> Result<Option<Secret>, Error> {
+        Ok(match self {
+            Self::Secret(secret) | Self::Token(secret) => Some(secret.clone()),
+            Self::Certificate(certificate) => Some(Secret::new(certificate.thumbprint())),
+            Self::TokenFile(path) => Some(oauth::token_file(path, FEDERATED)?),
+            Self::IdToken => None,
+        })
+    }
+}
+
 /// Asks Entra ID.
 #[derive(Clone, Debug)]
 pub struct Entra {
@@ -71,6 +85,7 @@ pub struct Entra {
     web: Web,
     kept: Option<Kept>,
     authority: String,
+    arc_keys: PathBuf,
 }
 
 impl Entra {
@@ -78,7 +93,8 @@ impl Entra {
     pub fn new(world: &World) -> Self {
         let authority = var(&*world.env, "AZURE_AUTHORITY_HOST").unwrap_or_else(|| PUBLIC.to_owned());
         let (web, kept) = (Web::new(world), Some(Kept::new(world, "azure")));
-        Self { web, kept, authority: String::new(), world: world.clone() }.at(&authority)
+        let entra = Self { web, kept, authority: String::new(), arc_keys: ARC_KEYS.into(), world: world.clone() };
+        entra.at(&authority)
     }
 
     /// At another address, with or without `https://`.
@@ -93,6 +109,12 @@ impl Entra {
     #[must_use]
     pub fn forgetful(self) -> Self {
         Self { kept: None, ..self }
+    }
+
+    /// Where Arc's agent keeps the keys by which it knows who may ask it, if not in its usual place.
+    #[must_use]
+    pub fn arc_keys(self, directory: impl Into<PathBuf>) -> Self {
+        Self { arc_keys: directory.into(), ..self }
     }
 
     /// The address of Entra ID.
@@ -111,18 +133,11 @@ impl Entra {
         };
         let tenant = tenant_in_path(tenant)?;
         let fetch = self.by_client(tenant, client_id, proof, resource);
-        match (&self.kept, proof) {
-            (Some(kept), Proof::Secret(_) | Proof::Certificate(_) | Proof::Token(_) | Proof::TokenFile(_)) => {
-                let proven = match proof {
-                    Proof::Secret(secret) | Proof::Token(secret) => secret.clone(),
-                    Proof::Certificate(certificate) => Secret::new(certificate.thumbprint()),
-                    Proof::TokenFile(path) => oauth::token_file(path, FEDERATED)?,
-                    Proof::IdToken => Secret::default(),
-                };
-                let key = store::key(["client", &self.authority, tenant, client_id, proven.expose(), resource]);
+        match (&self.kept, proof.mark()?) {
+            (Some(kept), Some(mark)) => {
+                let key = store::key(["client", &self.authority, tenant, client_id, mark.expose(), resource]);
                 kept.token(&key, fetch).await
             }
-            // A job of CI is over soon, and the next one may be another's.
             _ => fetch.await,
         }
     }

@@ -73,8 +73,15 @@ pub fn failure(error: Error) -> Failure {
     hint.into_iter().fold(failure, Failure::hint)
 }
 
-/// A small file that may hold a secret. `what` it is, for the error.
+/// The text of a small file that may hold a secret. `what` it is, for the error.
 pub(crate) fn file(path: &Path, what: &str) -> Result<Zeroizing<String>, Error> {
+    let bytes = bytes(path, what)?;
+    let text = std::str::from_utf8(&bytes).map(|text| Zeroizing::new(text.to_owned()));
+    text.map_err(|_| Error::File { what: what.to_owned(), path: path.to_owned(), reason: ErrorKind::InvalidData })
+}
+
+/// The content of a small file that may hold a secret, and may be no text.
+pub(crate) fn bytes(path: &Path, what: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     /// A service account's key has 2 kB.
     const LARGEST: u64 = 1 << 20;
     let failed = |reason: ErrorKind| Error::File { what: what.to_owned(), path: path.to_owned(), reason };
@@ -83,8 +90,7 @@ pub(crate) fn file(path: &Path, what: &str) -> Result<Zeroizing<String>, Error> 
     if about.len() > LARGEST || !about.is_file() {
         return Err(failed(if about.is_file() { ErrorKind::FileTooLarge } else { ErrorKind::InvalidInput }));
     }
-    let text = std::fs::read_to_string(path).map(Zeroizing::new);
-    text.map_err(|error| failed(error.kind()))
+    std::fs::read(path).map(Zeroizing::new).map_err(|error| failed(error.kind()))
 }
 
 /// The token in a file: one line, without blanks around it.

@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// `api_key`, or `security_token` for a session [env: OCI_CLI_AUTH].
     #[arg(long, value_name = "KIND")]
     pub(super) auth: Option<String>,
-    /// The address of the Container Engine, if it is not that of the region.
+    /// The address that the token is signed for, if it is not that of the region.
     #[arg(long, value_name = "URL")]
     pub(super) endpoint: Option<String>,
     #[arg(long, hide = true)]

@@ -28,7 +28,8 @@ impl Signer {
         let settings = Settings::read(args, env)?;
         let auth = args.auth.clone().or_else(|| var(env, "OCI_CLI_AUTH")).unwrap_or_else(|| "api_key".to_owned());
         let region = args.region.clone().filter(|region| !region.is_empty());
-        let region = region.or_else(|| settings.value("region")).ok_or_else(|| missing("the region", "--region"))?;
+        let region = region.or_else(|| settings.value("region"));
+        let region = region.ok_or_else(|| missing("the region (`--region`)"))?.to_ascii_lowercase();
         // It becomes a part of a host's name, so it must not be able to name another host.
         if !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(Error::config("the region", "is not the name of a region"));
@@ -105,10 +106,14 @@ impl<'a> Settings<'a> {
     }
 
     fn lacks(&self, name: &str) -> Error {
-        missing(
-            &format!("`{name}` of the profile `{}` in {}", credlet_api::visible(&self.profile), self.path.display()),
-            "",
-        )
+        let profile = credlet_api::visible(&self.profile);
+        let what = format!("`{name}` of the profile `{profile}` in {}", self.path.display());
+        match name {
+            "user" if self.value("security_token_file").is_some() => {
+                Error::Missing { what, hint: "this profile is a session's: add `--auth security_token`" }
+            }
+            _ => missing(what),
+        }
     }
 
     fn expanded(&self, path: &str) -> PathBuf {
@@ -116,9 +121,11 @@ impl<'a> Settings<'a> {
     }
 }
 
-fn missing(what: &str, flag: &str) -> Error {
-    let what = if flag.is_empty() { what.to_owned() } else { format!("{what} (`{flag}`)") };
-    Error::Missing { what, hint: "make a configuration with `oci setup config` or `oci session authenticate`" }
+fn missing(what: impl Into<String>) -> Error {
+    Error::Missing {
+        what: what.into(),
+        hint: "make a configuration with `oci setup config` or `oci session authenticate`",
+    }
 }
 
 fn expanded(path: &Path, env: &dyn Env) -> PathBuf {

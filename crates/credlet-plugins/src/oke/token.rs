@@ -15,20 +15,10 @@ use crate::web::escaped;
 /// The server takes it for five minutes; the last one is for the clocks.
 const LIFE: SignedDuration = SignedDuration::from_mins(4);
 
-/// Where the Container Engine of a region is. Most regions are of the first realm.
+/// Whom the request is for. oci-cli signs for this host in every realm, also in those whose own names end otherwise, and
+/// clusters know no other client.
 pub(super) fn endpoint(region: &str) -> String {
-    let domain = match region {
-        "us-langley-1" | "us-luke-1" => "oraclegovcloud.com",
-        region if region.starts_with("us-gov-") => "oraclegovcloud.com",
-        region if region.starts_with("uk-gov-") => "oraclegovcloud.uk",
-        "ap-chiyoda-1" | "ap-ibaraki-1" => "oraclecloud8.com",
-        "me-dcc-muscat-1" => "oraclecloud9.com",
-        "ap-dcc-canberra-1" => "oraclecloud10.com",
-        region if region.starts_with("eu-dcc-") => "oraclecloud14.com",
-        "eu-frankfurt-2" | "eu-madrid-2" => "oraclecloud.eu",
-        _ => "oraclecloud.com",
-    };
-    format!("https://containerengine.{region}.{domain}")
+    format!("https://containerengine.{region}.oraclecloud.com")
 }
 
 /// Signs the request for this cluster.

@@ -1,3 +1,5 @@
+use credlet_plugins::azure::{AccessToken, Entra, Identity, Managed};
+use credlet_plugins::oauth::Error;
 use credlet_plugins::web::escaped;
 
 use crate::support::{Peer, Reply, Seen, Stage, granted, key, pem};
@@ -122,6 +124,10 @@ fn a_workload_shows_the_token_in_its_file_which_may_change() {
     assert_eq!(entra.seen()[0].field("client_id"), "wid");
     stage.file("token", "second");
     assert_eq!(stage.aks(&line).token(), "for-second");
+    // Terraform's variables are about another client than the one whose pod this is.
+    let stage = stage.var("ARM_CLIENT_ID", "terraform").var("ARM_TENANT_ID", TENANT);
+    stage.aks(&format!("{line} --use-azurerm-env-vars")).token();
+    assert!(entra.seen().iter().all(|seen| seen.field("client_id") == "wid"));
     for (content, told) in [("", "is empty"), ("two words", "holds more than a token")] {
         stage.file("token", content);
         assert!(stage.aks(&line).refusal().contains(told), "{content}");
@@ -188,6 +194,53 @@ fn an_app_service_has_its_own_endpoint() {
 }
 
 #[test]
+fn arcs_agent_gives_a_token_to_who_can_read_its_key() {
+    let stage = Stage::new();
+    let secret = stage.watch.secret("key of the agent");
+    let keys = stage.home.path().join("tokens");
+    let path = stage.file("tokens/7f3c.key", secret.expose());
+    // As the agent does: without the key it says where that lies.
+    let (basic, realm) = (format!("Basic {}", secret.expose()), format!("Basic realm={}", path.display()));
+    let agent = Peer::start(move |asked| {
+        if asked.header("authorization") == basic {
+            Reply::Answer(200, r#"{"access_token":"eyJ.arc","expires_in":"86400","expires_on":"1794772800"}"#.into())
+        } else {
+            Reply::With(401, "WWW-Authenticate", realm.clone(), String::new())
+        }
+    });
+    let stage = stage
+        .var("IDENTITY_ENDPOINT", format!("{}/metadata/identity/oauth2/token", agent.url))
+        .var("IMDS_ENDPOINT", &*agent.url);
+    let ask = |identity, resource| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let entra = Entra::new(&stage.world()).arc_keys(&keys);
+        runtime.block_on(entra.token(&Identity::Managed(identity), resource))
+    };
+    let token = ask(Managed::default(), "6dae42f8-4368-4678-94ff-3960e28e3630/.default").unwrap();
+    assert_eq!((token.token.expose(), token.expires), ("eyJ.arc", Some("2026-11-15T20:00:00Z".parse().unwrap())));
+    let expected = format!("/metadata/identity/oauth2/token?api-version=2020-06-01&resource={SERVER}");
+    let seen = agent.seen();
+    assert_eq!(seen.iter().map(|asked| &*asked.path).collect::<Vec<_>>(), [&*expected; 2]);
+    assert!(seen.iter().all(|asked| asked.header("metadata") == "true"));
+    assert_eq!(seen[0].header("authorization"), "");
+
+    // It has no other identity, so that nobody gets this one's token for another's.
+    let told = |result: Result<AccessToken, Error>| {
+        let error = result.unwrap_err();
+        stage.watch.error(&error);
+        error.to_string()
+    };
+    let refused = told(ask(Managed::new(Some("cid".into()), None), SERVER));
+    assert!(refused.contains("has no identity but its own"), "{refused}");
+    assert_eq!(agent.seen().len(), 2);
+    // The agent has changed its mind since.
+    std::fs::write(&path, "another").unwrap();
+    assert!(told(ask(Managed::default(), SERVER)).contains("refused a token of this machine's identity: 401"));
+    std::fs::remove_file(&path).unwrap();
+    assert!(told(ask(Managed::default(), SERVER)).contains("the key of Arc's agent cannot be read"));
+}
+
+#[test]
 fn arcs_agent_cannot_have_other_files_read() {
     for realm in
         ["/etc/passwd", "/var/opt/azcmagent/tokens/../../../../etc/x.key", "/var/opt/azcmagent/tokens/x.pem", "x.key"]
@@ -231,6 +284,7 @@ fn what_is_missing_or_not_known_here_is_told() {
             "get-token -l azurecli --server-id x",
             "is `azurecli`, which is not known here\nhint: leave the command `kubelogin`",
         ),
+        ("get-token -l azurepipelines --server-id x", "hint: leave the command `kubelogin`"),
         ("get-token -l magic --server-id x", "hint: devicecode, interactive, spn, msi and workloadidentity are"),
         ("get-token -l msi --server-id x --environment Mars", "--environment is `Mars`"),
         (

@@ -62,6 +62,45 @@ fn what_would_be_refused_later_is_refused_now() {
 }
 
 #[test]
+fn a_file_that_holds_no_token_is_told_without_its_content() {
+    let large = "hunter2".repeat(200_000).into_bytes();
+    for (content, told) in [
+        (b"".to_vec(), "is empty"),
+        (b" \n\t".to_vec(), "is empty"),
+        (b"hunter2 hunter2".to_vec(), "holds more than a token"),
+        (b"hunter2\nhunter2\n".to_vec(), "holds more than a token"),
+        (b"hunter2\0".to_vec(), "holds more than a token"),
+        (b"hunter2\xff".to_vec(), "cannot be read from"),
+        (b"{\"token\":\"hunter2\"}".to_vec(), "is not a JSON web token"),
+        (b"..".to_vec(), "is not a JSON web token"),
+        (large, "(file too large)"),
+    ] {
+        let stage = Stage::new();
+        let path = stage.file("token", content);
+        let run = stage.ci_token(&format!("--file {}", path.display()));
+        assert!(run.refusal().contains(told) && !run.stderr.contains("hunter2"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_ci_that_gives_something_else_than_a_token_is_told() {
+    for value in ["hunter2", "ghs_hunter2", "a.b.c"] {
+        let server = Peer::start(move |_| Reply::Answer(200, format!(r#"{{"value":"{value}"}}"#)));
+        let stage = Stage::new()
+            .var("ACTIONS_ID_TOKEN_REQUEST_URL", &*server.url)
+            .var("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "opens");
+        let run = stage.ci_token("");
+        assert!(run.refusal().contains("is not a JSON web token") && !run.stderr.contains("hunter2"), "{run:?}");
+    }
+    // A variable that is there and empty offers nothing.
+    let run = Stage::new()
+        .var("ACTIONS_ID_TOKEN_REQUEST_URL", "")
+        .var("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "opens")
+        .ci_token("");
+    assert!(run.refusal().contains("there is no token of a CI job"), "{run:?}");
+}
+
+#[test]
 fn a_token_without_an_end_has_none_here() {
     let run = Stage::new().var("T", jwt("{}")).ci_token("--env T");
     assert_eq!(run.expires(), "");

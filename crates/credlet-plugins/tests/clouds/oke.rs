@@ -55,15 +55,15 @@ fn a_request_is_signed_as_oci_signs_it() {
 }
 
 #[test]
-fn the_profile_the_variables_and_the_realm_are_heeded() {
-    let stage = stage("[work]\nuser=ocid1.other\nregion=us-gov-ashburn-1\n");
+fn the_profile_and_the_variables_are_heeded() {
+    let stage = stage("[work]\nuser=ocid1.other\nregion=US-Gov-Ashburn-1\n");
     let at = url(&stage.oke(&format!("--cluster-id {CLUSTER} --profile work")));
-    assert!(at.starts_with("https://containerengine.us-gov-ashburn-1.oraclegovcloud.com/"), "{at}");
+    assert!(at.starts_with("https://containerengine.us-gov-ashburn-1.oraclecloud.com/"), "as oci-cli has it: {at}");
     assert!(at.contains("ocid1.tenancy%2Focid1.other%2Faa%3Abb"), "the profile DEFAULT is behind each: {at}");
     let stage = stage.var("OCI_CLI_PROFILE", "work").var("OCI_CLI_REGION", "eu-frankfurt-2").var("OCI_CLI_USER", "me");
     let at = url(&stage.oke(&format!("--cluster-id {CLUSTER}")));
     assert!(
-        at.starts_with("https://containerengine.eu-frankfurt-2.oraclecloud.eu/") && at.contains("%2Fme%2F"),
+        at.starts_with("https://containerengine.eu-frankfurt-2.oraclecloud.com/") && at.contains("%2Fme%2F"),
         "{at}"
     );
     let at = url(&stage.oke(&format!("--cluster-id {CLUSTER} --endpoint http://127.0.0.1:8080/")));
@@ -100,10 +100,17 @@ fn what_is_missing_or_malformed_is_told() {
     };
     let whole = "[DEFAULT]\nuser=u\nfingerprint=f\nkey_file=~/.oci/key.pem\ntenancy=t\nregion=r-1\n";
     let cluster = format!("--cluster-id {CLUSTER}");
+    let ec = rcgen::KeyPair::generate().unwrap().serialize_pem();
     for (config, pem, line, told) in [
         (whole, "", cluster.as_str(), "the signing key is not a private key in PEM form"),
         (whole, "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n", &cluster, "the signing key is encrypted"),
         (&whole.replace("user=u", "user="), &key().pem, &cluster, "`user` of the profile `DEFAULT` in "),
+        (
+            &whole.replace("user=u", "security_token_file=t"),
+            &key().pem,
+            &cluster,
+            "hint: this profile is a session's: add `--auth security_token`",
+        ),
         (&whole.replace("key_file", "x"), &key().pem, &cluster, "`key_file` of the profile `DEFAULT` in "),
         (&whole.replace("region", "x"), &key().pem, &cluster, "the region (`--region`) is missing"),
         (&whole.replace("r-1", "evil.example/"), &key().pem, &cluster, "the region is not the name of a region"),
@@ -115,8 +122,43 @@ fn what_is_missing_or_malformed_is_told() {
         (whole, &key().pem, "--cluster-id a/../b", "characters that no OCID has"),
         (whole, &key().pem, "iam user list", "`iam` is no command of this plugin"),
         ("", "", &cluster, "hint: make a configuration with `oci setup config`"),
+        ("hunter2\n[half", "", &cluster, "hint: make a configuration with `oci setup config`"),
+        (&whole.replace("key.pem", "nowhere.pem"), "", &cluster, "the signing key cannot be read from "),
+        (&whole.replace("/key.pem", ""), "", &cluster, "(invalid input parameter)"),
+        (whole, "hunter2", &cluster, "the signing key is not a private key in PEM form"),
+        (
+            whole,
+            "-----BEGIN PRIVATE KEY-----\naHVudGVyMg==\n-----END PRIVATE KEY-----\n",
+            &cluster,
+            "is not an RSA key",
+        ),
+        (whole, &ec, &cluster, "the signing key is not an RSA key"),
+        (whole, &key().pem, &format!("{cluster} --region x.evil.example"), "the region is not the name of a region"),
+        (whole, &key().pem, &format!("{cluster} --region evil.example:443/"), "the region is not the name of a region"),
+        (whole, &key().pem, &format!("{cluster} --endpoint https://user@evil.example"), "--endpoint is not an address"),
+        (whole, &key().pem, &format!("{cluster} --endpoint ftp://evil.example"), "--endpoint is not an address"),
+        (whole, &key().pem, &format!("{cluster} --auth security_token"), "`security_token_file` of the profile"),
+        (
+            &format!("{whole}security_token_file=/nowhere/token\n"),
+            &key().pem,
+            &format!("{cluster} --auth security_token"),
+            "the session's token cannot be read from /nowhere/token",
+        ),
+        (
+            &format!("{whole}security_token_file=~/.oci/key.pem\n"),
+            &key().pem,
+            &format!("{cluster} --auth security_token"),
+            "holds more than a token",
+        ),
     ] {
         let run = run(config, pem, line);
         assert!(run.refusal().contains(told), "{told}: {run:?}");
+        assert!(!run.stderr.contains("hunter2") && !run.stderr.contains("aHVudGVyMg"), "{run:?}");
     }
+    let stage = stage("");
+    let run = stage.oke(&format!("{cluster} --config-file /nowhere/config"));
+    assert!(run.refusal().contains("the configuration of OCI cannot be read from /nowhere/config"), "{run:?}");
+    stage.file(".oci/config", b"\xff\xfe");
+    let run = stage.oke(&cluster);
+    assert!(run.refusal().contains("the configuration of OCI cannot be read from"), "{run:?}");
 }

@@ -95,9 +95,12 @@ impl Stage {
         self.run(line, ci_token::run)
     }
 
-    fn run(&self, line: &str, plugin: impl Fn(Vec<std::ffi::OsString>, &World, plugin::World<'_>) -> ExitCode) -> Run {
+    pub(crate) fn world(&self) -> World {
         let env = FixedEnv::new(self.vars.iter().map(|(name, value)| (name, value)));
-        let world = World { env: Arc::new(env), clock: Arc::clone(&self.clock), ..World::system() };
+        World { env: Arc::new(env), clock: Arc::clone(&self.clock), ..World::system() }
+    }
+
+    fn run(&self, line: &str, plugin: impl Fn(Vec<std::ffi::OsString>, &World, plugin::World<'_>) -> ExitCode) -> Run {
         let asked = ExecCredentialSpec::default();
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let io = plugin::World {
@@ -107,7 +110,7 @@ impl Stage {
             stderr: &mut stderr,
         };
         let args = ["credlet"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
-        let code = plugin(args, &world, io);
+        let code = plugin(args, &self.world(), io);
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let run = Run { code, stdout: text(stdout), stderr: text(stderr), version: self.asked };
         self.watch.text(&run.stderr);

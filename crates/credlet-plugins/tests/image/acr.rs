@@ -178,6 +178,43 @@ fn a_service_principal_is_a_user_of_the_registry_that_was_asked_for() {
 }
 
 #[test]
+fn a_service_principal_without_a_secret_signs_with_its_certificate() {
+    let mut node = Node::new();
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap();
+    let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
+    let path = node.stage.file("sp.pem", &format!("{}{}", certificate.pem(), key.serialize_pem()));
+    node.config = json!({"tenantId": "home", "aadClientId": "sp", "aadClientCertPath": path});
+    let run = node.ask(HOST);
+    assert_eq!(run.auth(), [ANYBODY, &format!("{HOST} 00000000-0000-0000-0000-000000000000:{}", node.password)]);
+    assert_eq!(node.paths(), ["/home/oauth2/v2.0/token", "/v2/", "/oauth2/exchange"]);
+    let seen = node.azure.seen();
+    assert_eq!((seen[0].field("client_id"), seen[0].field("client_secret")), ("sp", ""));
+    let assertion: Vec<_> = seen[0].field("client_assertion").split('.').collect();
+    let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(assertion[1]).unwrap()).unwrap();
+    assert_eq!(
+        (&claims["iss"], &claims["aud"]),
+        (&json!("sp"), &json!(format!("{}/home/oauth2/v2.0/token", node.azure.url)))
+    );
+    // A secret is a password at once.
+    node.config["aadClientSecret"] = "s".into();
+    assert_eq!(node.ask(HOST).auth(), [ANYBODY, &format!("{HOST} sp:s")]);
+    node.config["aadClientSecret"] = "".into();
+    for (member, value, reason) in [
+        ("aadClientCertPath", "/nowhere/sp.pem", "the client certificate cannot be read from /nowhere/sp.pem"),
+        ("aadClientCertPath", node.stage.file("bad.pem", "hunter2").to_str().unwrap(), "holds no certificate"),
+        ("tenantId", "", "the tenant is neither an id nor a domain"),
+        ("aadClientId", "", "an identity of this node in its configuration for Azure is missing"),
+    ] {
+        let asked = node.azure.seen().len();
+        let usual = std::mem::replace(&mut node.config[member], value.into());
+        let run = node.ask(HOST);
+        assert!(run.refusal().contains(reason) && !run.stderr.contains("hunter2"), "{run:?}");
+        assert_eq!(node.azure.seen().len(), asked);
+        node.config[member] = usual;
+    }
+}
+
+#[test]
 fn a_mirror_gets_the_nodes_password_if_it_is_named() {
     let mut node = Node::new();
     let line = format!(

@@ -69,6 +69,11 @@ fn googles_registries_are_known_by_whole_labels() {
         "xcontainer.cloud.google.com",
         "a.container.cloud.google.com",
         "[::1]",
+        "[fe80::1]:5000",
+        "169.254.169.254",
+        "localhost",
+        "https:",
+        "gсr.io",
         "metadata.google.internal",
         "docker.io",
     ] {
@@ -153,6 +158,36 @@ fn others_pull_with_the_nodes_and_nobody_falls_back_to_it() {
     stage.token = None;
     assert!(stage.ask(WORKLOAD, IMAGE).refusal().contains("the request has no token of it"));
     assert_eq!(metadata.seen().len(), 4);
+}
+
+#[test]
+fn an_exchange_that_misbehaves_is_a_failure_and_no_answer() {
+    let elsewhere = Peer::start(|_| Reply::Answer(200, r#"{"access_token":"stolen"}"#.into()));
+    let url = elsewhere.url.clone();
+    for (reply, reason) in [
+        (Reply::Answer(200, "<html>hunter2".into()), "web page instead of JSON"),
+        (Reply::Answer(200, "hunter2".into()), "not JSON"),
+        (Reply::Answer(200, "{}".into()), "lacks what belongs in it"),
+        (Reply::Answer(200, r#"{"access_token":"","expires_in":5}"#.into()), "an empty token"),
+        (Reply::Answer(200, r#"{"access_token":"hunter2","expires_in":0}"#.into()), "expired at"),
+        (Reply::Answer(503, "hunter2".into()), "503 Service Unavailable"),
+        (Reply::With(307, "Location", url, String::new()), "sends us to another place"),
+        (Reply::Flood, "is larger than 1024 KiB"),
+    ] {
+        let (mut stage, metadata, _) = node(3600);
+        let sts = Peer::start(move |_| reply.clone());
+        stage.set("CLOUDSDK_API_ENDPOINT_OVERRIDES_STS", &sts.url);
+        stage.account([(ANNOTATION, "true")]);
+        let run = stage.ask(WORKLOAD, IMAGE);
+        assert!(run.refusal().contains(reason) && !run.stderr.contains("hunter2"), "{run:?}");
+        assert!(metadata.seen().is_empty(), "the node's in its place: {reason}");
+    }
+    assert!(elsewhere.seen().is_empty());
+    let (mut stage, _metadata, _) = node(3600);
+    let silent = stage.silent_peer();
+    stage.set("CLOUDSDK_API_ENDPOINT_OVERRIDES_STS", &silent.url);
+    stage.account([(ANNOTATION, "true")]);
+    assert!(stage.ask(WORKLOAD, IMAGE).refusal().contains("did not answer within "));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! **The path:** the kubelet's request → `host` tells from the registry's name whether it is Azure's → an identity: the
 //! one that the pod's service account names, or else the node's own in `azure.json` → Entra ID gives it an access token →
-//! `exchange`: the registry takes that and gives its password. Only a service principal is a user by itself.
+//! `exchange`: the registry takes that and gives its password. Only a service principal with a secret is a user by itself.
 
 mod bindings;
 mod cloud;
@@ -11,7 +11,7 @@ mod host;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use self::host::Registry;
 use super::life::remembered;
 use super::mirror::{self, Mirrors};
 use super::provider;
-use crate::azure::{Entra, Identity, Managed, Proof};
+use crate::azure::{ClientCertificate, Entra, Identity, Managed, Proof};
 use crate::harness::wait;
 use crate::oauth::{Error, failure};
 
@@ -136,6 +136,8 @@ async fn credential(
     } else if config.use_managed_identity_extension {
         let token = entra.token(&Identity::Managed(managed(config)), SCOPE).await;
         (token.map_err(on_a_node)?, &*config.tenant_id)
+    } else if config.aad_client_secret.is_empty() && !config.aad_client_cert_path.is_empty() {
+        (entra.token(&certified(config)?, SCOPE).await?, &*config.tenant_id)
     } else {
         return service_principal(config).map(Some);
     };
@@ -187,13 +189,27 @@ fn on_a_node(error: Error) -> Error {
     }
 }
 
+/// A service principal that has no secret, but signs. The published provider knows only secrets.
+fn certified(config: &AzureConfig) -> Result<Identity, Error> {
+    let (tenant, client_id) = (config.tenant_id.clone(), config.aad_client_id.clone());
+    if client_id.is_empty() {
+        return Err(no_identity());
+    }
+    let proof = Proof::Certificate(ClientCertificate::from_file(Path::new(&config.aad_client_cert_path))?);
+    Ok(Identity::Client { tenant, client_id, proof })
+}
+
+fn no_identity() -> Error {
+    Error::Missing {
+        what: "an identity of this node in its configuration for Azure".to_owned(),
+        hint: "it has `useManagedIdentityExtension: true`, or `aadClientId` with `aadClientSecret` or `aadClientCertPath`",
+    }
+}
+
 /// It is a user of registries by itself. The published provider gives it to every registry of Azure's at once.
 fn service_principal(config: &AzureConfig) -> Result<(AuthConfig, Duration), Error> {
     if config.aad_client_id.is_empty() || config.aad_client_secret.is_empty() {
-        return Err(Error::Missing {
-            what: "an identity of this node in its configuration for Azure".to_owned(),
-            hint: "it has `useManagedIdentityExtension: true`, or `aadClientId` and `aadClientSecret`",
-        });
+        return Err(no_identity());
     }
     let auth = AuthConfig { username: config.aad_client_id.clone(), password: config.aad_client_secret.clone() };
     Ok((auth, SECRET))
