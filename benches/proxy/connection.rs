@@ -29,9 +29,16 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) async fn to(place: &str, host: &str) -> Result<Self> {
-        match place.strip_suffix('@') {
-            Some(dir) => Self::over(directly(dir.as_ref(), host).await?, host).await,
+        match place.split_once('@') {
             None => Self::over(UnixStream::connect(place).await?, host).await,
+            Some(("", dir)) => {
+                let stream = TcpStream::connect(host).await?;
+                stream.set_nodelay(true)?;
+                Self::over(shake_hands(stream, dir.as_ref()).await?, host).await
+            }
+            Some((socket, dir)) => {
+                Self::over(shake_hands(UnixStream::connect(socket).await?, dir.as_ref()).await?, host).await
+            }
         }
     }
 
@@ -63,8 +70,8 @@ impl Connection {
     }
 }
 
-/// As the proxy itself goes there.
-async fn directly(dir: &Path, server: &str) -> Result<TlsStream<TcpStream>> {
+/// With the certificates of `dir`.
+async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(stream: S, dir: &Path) -> Result<TlsStream<S>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(dir.join("ca.pem"))?)?;
     let (certificate, key) = (dir.join("client.pem"), dir.join("client.key"));
@@ -72,7 +79,5 @@ async fn directly(dir: &Path, server: &str) -> Result<TlsStream<TcpStream>> {
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_client_auth_cert(vec![CertificateDer::from_pem_file(certificate)?], PrivateKeyDer::from_pem_file(key)?)?;
-    let stream = TcpStream::connect(server).await?;
-    stream.set_nodelay(true)?;
     Ok(TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost")?, stream).await?)
 }

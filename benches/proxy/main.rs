@@ -8,8 +8,8 @@
 //! proxy-load events PLACE HOST PATH                         how old the events of a watch are when they arrive
 //! ```
 //!
-//! HOST is the server's `host:port`. A PLACE is the path of a socket, or the `DIR` of the certificates and an `@` for the
-//! server itself. Each prints one line of `name=value` pairs.
+//! HOST is the server's `host:port`. A PLACE is `SOCKET`, the path of a socket; `SOCKET@DIR` where TLS is spoken there, with
+//! the certificates in DIR; or `@DIR` for the server itself. Each prints one line of `name=value` pairs.
 
 mod connection;
 mod events;

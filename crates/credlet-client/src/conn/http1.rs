@@ -35,7 +35,12 @@ pub(super) struct Http1 {
 impl Http1 {
     pub(super) fn new(dialler: Arc<Dialler>, tuning: &Tuning) -> Self {
         let forwarding = dialler.route.forwarding();
-        let idle = Idle { list: Mutex::new(Some(List::default())), dialler: dialler.clone(), limit: tuning.idle };
+        let idle = Idle {
+            list: Mutex::new(Some(List::default())),
+            dialler: dialler.clone(),
+            limit: tuning.idle,
+            most: tuning.idle_connections,
+        };
         Self {
             forwards: forwarding.is_some(),
             authorization: forwarding.and_then(|forwarding| forwarding.authorization),
@@ -51,7 +56,8 @@ impl Http1 {
     pub(super) async fn attempt(&self, mut request: Request<Payload>, upgrade: bool) -> Result<Response<Body>, Failed> {
         let (mut lease, used) = match self.idle.take() {
             Some(lease) => (lease, true),
-            None => match self.connect().await {
+            // In a box, for the sake of all who find one that is idle: a handshake takes a lot of room.
+            None => match Box::pin(self.connect()).await {
                 Ok(lease) => (lease, false),
                 Err(error) => return Err(Failed::undialled(error, request)),
             },
@@ -182,6 +188,7 @@ struct Idle {
     list: Mutex<Option<List>>,
     dialler: Arc<Dialler>,
     limit: Duration,
+    most: usize,
 }
 
 /// The newest last: it is the most likely to be alive.
@@ -200,11 +207,9 @@ impl Idle {
     }
 
     fn put(self: Arc<Self>, lease: Lease) {
-        /// As client-go.
-        const MOST: usize = 25;
         let now = self.dialler.clock.monotonic();
         let mut list = self.list();
-        let Some(list) = list.as_mut().filter(|list| list.leases.len() < MOST) else { return };
+        let Some(list) = list.as_mut().filter(|list| list.leases.len() < self.most) else { return };
         list.leases.push((now, lease));
         if !list.watched
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

@@ -81,6 +81,9 @@ pub struct Tuning {
     pub http2: bool,
     /// After how long a connection that nobody uses is closed: 90 s, as client-go and the API server have it.
     pub idle: Duration,
+    /// How many connections that nobody uses are kept, where each takes one request at a time (HTTP/1.1): 25, as
+    /// client-go. Whoever sends for many clients needs more, or connects anew all the time.
+    pub idle_connections: usize,
     /// Whether and how to ask a silent server for a sign of life. Without it a watch on a dead network waits for ever.
     pub ping: Option<Ping>,
     /// How much of one answer may lie unread: 1 MiB.
@@ -97,6 +100,7 @@ impl Default for Tuning {
         Self {
             http2: true,
             idle: Duration::from_secs(90),
+            idle_connections: 25,
             ping: Some(Ping::default()),
             stream_window: 1 << 20,
             connection_window: 128 << 20,

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
 use crate::support::server::{Options, Server};
-use crate::support::{client, get, post, request, settings, soon, until, whole};
+use crate::support::{client, get, open, post, request, settings, soon, text, until, whole};
 
 async fn old_server() -> Server {
     Server::with(Options { alpn: vec!["http/1.1"], ..Options::default() }).await
@@ -97,4 +97,24 @@ async fn posts_and_goodbyes_never_make_one_arrive_twice() {
     }
     let arrived = server.seen.arrived.lock().unwrap();
     assert!(arrived.len() > 300 && arrived.values().all(|times| *times == 1), "{}", arrived.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_many_idle_connections_are_kept_as_the_tuning_says() {
+    let server = old_server().await;
+    let mut settings = settings(&server.url(), server.ca.pem());
+    settings.tuning.idle_connections = 30;
+    let client = Client::new(settings).unwrap();
+    for _ in 0..2 {
+        let mut answers = Vec::new();
+        for _ in 0..32 {
+            answers.push(soon(open(&client, "/")).await.unwrap());
+        }
+        assert_eq!(server.live(), 32);
+        for answer in answers {
+            soon(text(answer)).await.unwrap();
+        }
+        until(|| server.live() == 30).await;
+    }
+    assert_eq!(server.accepted(), 34, "two were closed, and made again");
 }

@@ -1,12 +1,15 @@
 //! From a listening socket to requests.
 
+use std::convert::Infallible;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
+use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::authority::Authorities;
 use super::peer::Peers;
-use super::stack::{LARGEST_HEAD, Stack};
+use super::stack::{LARGEST_HEAD, Reply, Stack};
 
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -107,13 +110,11 @@ impl Connections {
             self.stack.metrics.refused();
             return;
         }
-        let (guest, tls) = (self.guest(&doors.socket_authorities), doors.socket_tls.clone());
-        self.open.spawn(async move {
-            match tls {
-                None => guest.speak(stream, false).await,
-                Some(tls) => guest.shake_hands(stream, tls).await,
-            }
-        });
+        let guest = self.guest(&doors.socket_authorities);
+        match &doors.socket_tls {
+            None => self.open.spawn(guest.speak_http1(stream)),
+            Some(tls) => self.open.spawn(guest.shake_hands(stream, tls.clone())),
+        };
     }
 
     fn enter_loopback(&mut self, stream: TcpStream, door: &LoopbackDoor) {
@@ -141,10 +142,8 @@ impl Guest {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         match tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)).await {
-            Ok(Ok(stream)) => {
-                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                self.speak(stream, http2).await;
-            }
+            Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => self.speak_http2(stream).await,
+            Ok(Ok(stream)) => self.speak_http1(stream).await,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "a connection is refused in its handshake");
                 self.stack.metrics.refused();
@@ -153,34 +152,54 @@ impl Guest {
         }
     }
 
-    async fn speak<S>(self, stream: S, is_http2: bool)
+    async fn speak_http1<S>(self, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let Self { stack, authorities, ending } = self;
-        let service = service_fn(move |request| Arc::clone(&stack).answer(Arc::clone(&authorities), request));
-        let stream = TokioIo::new(stream);
-        if is_http2 {
-            let mut builder = http2::Builder::new(TokioExecutor::new());
-            builder
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(1_000)
-                .max_header_list_size(LARGEST_HEAD)
-                .initial_stream_window_size(1 << 20)
-                .initial_connection_window_size(16 << 20);
-            until_ending(builder.serve_connection(stream, service), http2::Connection::graceful_shutdown, ending).await;
-        } else {
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-            let served = builder.serve_connection(stream, service).with_upgrades();
-            until_ending(served, http1::UpgradeableConnection::graceful_shutdown, ending).await;
-        }
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+        let ending = self.ending.clone();
+        let served = builder.serve_connection(TokioIo::new(stream), self).with_upgrades();
+        until_ending(Box::pin(served), http1::UpgradeableConnection::graceful_shutdown, ending).await;
+    }
+
+    async fn speak_http2<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(1_000)
+            .max_header_list_size(LARGEST_HEAD)
+            .initial_stream_window_size(1 << 20)
+            .initial_connection_window_size(16 << 20);
+        let ending = self.ending.clone();
+        let served = builder.serve_connection(TokioIo::new(stream), self);
+        until_ending(Box::pin(served), http2::Connection::graceful_shutdown, ending).await;
+    }
+}
+
+impl Service<Request<Incoming>> for Guest {
+    type Response = Response<Reply>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
+
+    /// The way of a request to its answer takes some kilobytes. They are the request's own and gone when it is answered,
+    /// where those of the connection would stay for as long as a watch does.
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        Box::pin(Arc::clone(&self.stack).answer(Arc::clone(&self.authorities), request))
     }
 }
 
 /// Runs a connection to its end. When the proxy is about to end, so is the connection, after the requests it has.
-async fn until_ending<C: Future>(served: C, shut_down: fn(Pin<&mut C>), mut ending: watch::Receiver<bool>) {
-    let mut served = pin!(served);
+///
+/// It comes in a box because there are many of them, and a future that is handed on has a place in each hand.
+async fn until_ending<C: Future>(
+    mut served: Pin<Box<C>>,
+    shut_down: fn(Pin<&mut C>),
+    mut ending: watch::Receiver<bool>,
+) {
     tokio::select! {
         biased;
         // How it ended is for the client to say.
@@ -189,4 +208,20 @@ async fn until_ending<C: Future>(served: C, shut_down: fn(Pin<&mut C>), mut endi
     }
     shut_down(served.as_mut());
     let _ = served.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How large the futures of a function are.
+    fn size<A, B, F>(_: fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_connection_takes_little_room_for_as_long_as_a_watch_lasts() {
+        let bytes = size(Guest::speak_http1::<UnixStream>);
+        assert!(bytes <= 512, "{bytes}");
+    }
 }
