@@ -10,7 +10,7 @@ use super::local::Authority;
 use crate::dir::Dir;
 
 /// So many connections wait for the next request, where the API server takes one at a time on each. To make one costs as
-/// much as thirty requests, and more with a key in hardware.
+/// much as a dozen requests, and more with a key in hardware.
 const IDLE_CONNECTIONS: usize = 512;
 
 /// The cluster that a proxy serves: one for its whole life. Nothing in a request chooses it.
