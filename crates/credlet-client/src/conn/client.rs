@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Request, Response};
@@ -14,7 +15,7 @@ use super::dial::Dialler;
 use super::gate::Gate;
 use super::link::Usual;
 use super::pool::Pool;
-use super::retry::Call;
+use super::retry::{Call, Failure};
 use super::route::{Direct, Hop, Route};
 use super::tls::{Session, Tls};
 use super::tunnel::Tunnel;
@@ -88,6 +89,10 @@ struct Generation {
     /// Shared with the generation before if only the token has changed.
     pool: Arc<Pool>,
 }
+
+/// Who was killed at the far end of a route lets callers in for a moment longer than they answer. Afterwards it shows that
+/// nobody is there, and another can be asked for.
+const LAST_BREATH: Duration = Duration::from_millis(100);
 
 impl Client {
     /// No connection is made yet, and no credential is sent until one is [published](Self::publish).
@@ -222,7 +227,13 @@ impl Client {
                             let gone = call.take_back(failed);
                             self.publish(route.renew(current.credential.serial, gone).await?)?;
                         }
-                        _ => call.again(failed)?,
+                        (route, _) => {
+                            let broke = failed.failure == Failure::Broken;
+                            call.again(failed)?;
+                            if broke && route.is_some() {
+                                tokio::time::sleep(LAST_BREATH).await;
+                            }
+                        }
                     }
                 }
             }
