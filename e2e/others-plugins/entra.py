@@ -5,15 +5,15 @@ What it is asked goes into a file, one line of JSON each; what it gives is a sig
 """
 
 import base64
-import http.server
 import json
-import ssl
 import sys
 import time
 import urllib.parse
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+import answering
 
 port, certificate, key, asked = sys.argv[1:]
 base = f"https://127.0.0.1:{port}"
@@ -45,9 +45,7 @@ def public_key():
     return {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "one", "n": number(numbers.n), "e": number(numbers.e)}
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
+class Handler(answering.Handler):
     def do_GET(self):
         tenant = self.path.split("/")[1]
         if self.path == f"/{tenant}/discovery/v2.0/keys":
@@ -70,20 +68,5 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(401, {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."})
         self.answer(200, {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600, "access_token": token(self.path.split("/")[1], form)})
 
-    def answer(self, status, body):
-        body = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
-    def log_message(self, *_):
-        pass
-
-
-server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(certificate, key)
-server.socket = context.wrap_socket(server.socket, server_side=True)
-server.serve_forever()
+answering.serve(port, certificate, key, Handler)

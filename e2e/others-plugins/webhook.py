@@ -7,7 +7,6 @@ webhook.py PORT CERTIFICATE KEY PROXY, with the cluster's name in CLUSTER_NAME a
 
 import base64
 import datetime
-import http.server
 import importlib.util
 import json
 import os
@@ -21,6 +20,8 @@ from unittest import mock
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+
+import answering
 
 port, certificate, key, proxy = sys.argv[1:]
 SECRET, CLUSTER = os.environ["AWS_SECRET_ACCESS_KEY"], os.environ["CLUSTER_NAME"]
@@ -56,9 +57,7 @@ def signature(host, query):
     return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(request.url).query))["X-Amz-Signature"]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
+class Handler(answering.Handler):
     def do_POST(self):
         review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         try:
@@ -66,19 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except Exception as error:  # Whatever is wrong with it, it is no token.
             print("refused:", repr(error), flush=True)
             status = {"authenticated": False}
-        body = json.dumps({"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+        self.answer(200, {"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status})
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(certificate, key)
-server.socket = context.wrap_socket(server.socket, server_side=True)
-server.serve_forever()
+answering.serve(port, certificate, key, Handler)
