@@ -231,7 +231,7 @@ impl Client {
                             let broke = failed.failure == Failure::Broken;
                             call.again(failed)?;
                             if broke && route.is_some() {
-                                tokio::time::sleep(LAST_BREATH).await;
+                                self.shared.settings.clock.sleep(LAST_BREATH).await;
                             }
                         }
                     }

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use credlet_api::Secret;
+use credlet_core::{Clock as _, SystemClock};
 use rustls::SignatureScheme;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -55,12 +56,12 @@ struct State {
     /// The token that waits for a PIN.
     locked: Mutex<Option<String>>,
     signatures: AtomicU64,
-    /// Since when the token is busy with one thing.
-    busy: Mutex<Option<Instant>>,
+    /// Since when the token is busy with one thing, by the monotonic clock.
+    busy: Mutex<Option<Duration>>,
 }
 
 impl State {
-    fn busy(&self) -> MutexGuard<'_, Option<Instant>> {
+    fn busy(&self) -> MutexGuard<'_, Option<Duration>> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +110,7 @@ impl Desk {
 
     /// For how long the token has been busy with what it is doing now.
     pub(super) fn busy_for(&self) -> Duration {
-        self.state.busy().map(|since| since.elapsed()).unwrap_or_default()
+        self.state.busy().map(|since| now().saturating_sub(since)).unwrap_or_default()
     }
 
     pub(super) fn signatures(&self) -> u64 {
@@ -148,9 +149,9 @@ fn gone() -> Pkcs11Error {
     Pkcs11Error::Failed { doing: "talking to the token", said: "its thread is gone".to_owned(), lost: false }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a person's patience is real, as is that of those who wait here")]
-fn now() -> Instant {
-    Instant::now()
+/// The real clock: a person's patience is real, as is that of those who wait here.
+fn now() -> Duration {
+    SystemClock::new().monotonic()
 }
 
 fn off_the_async_threads<T>(wait: impl FnOnce() -> T) -> T {
