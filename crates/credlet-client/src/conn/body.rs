@@ -148,6 +148,19 @@ struct Rest {
     place: Option<Place>,
 }
 
+impl Rest {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.incoming).poll_frame(cx);
+        match &mut self.place {
+            Some(Place::Http1(lease)) if frame.is_pending() => {
+                lease.drive(cx);
+                Pin::new(&mut self.incoming).poll_frame(cx)
+            }
+            _ => frame,
+        }
+    }
+}
+
 /// What a body keeps of its connection.
 pub(super) enum Place {
     Http1(Lease),
@@ -184,7 +197,7 @@ impl HttpBody for Body {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(&mut rest.incoming).poll_frame(cx));
+        let frame = ready!(rest.poll_frame(cx));
         match &frame {
             Some(Err(_)) => self.rest = None,
             Some(Ok(_)) if !rest.incoming.is_end_stream() => {}

@@ -8,6 +8,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
+use super::ahead::ReadAhead;
 use super::gate::Gate;
 use super::line::{Inner, Io, Line};
 use super::route::Route;
@@ -80,7 +81,7 @@ impl Dialler {
             Offer::Any => &session.any,
             Offer::Http1 => &session.http1,
         };
-        let handshake = TlsConnector::from(config.clone()).connect(name.clone(), wire);
+        let handshake = TlsConnector::from(config.clone()).connect(name.clone(), ReadAhead::new(wire));
         let host = &self.peer();
         let stream = match self.within(limits.tls, handshake).await {
             Some(result) => result.map_err(|error| words::handshake(host, &error))?,

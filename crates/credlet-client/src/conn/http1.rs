@@ -4,7 +4,11 @@
 //! generation while an answer is awaited, makes more connections than it needs, and has a request wait for ever that
 //! is put on a connection in the moment of its end.
 
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use credlet_core::Clock;
@@ -53,7 +57,12 @@ impl Http1 {
     }
 
     /// One attempt.
-    pub(super) async fn attempt(&self, mut request: Request<Payload>, upgrade: bool) -> Result<Response<Body>, Failed> {
+    pub(super) async fn attempt(
+        &self,
+        mut request: Request<Payload>,
+        upgrade: bool,
+        lone: Option<Lone>,
+    ) -> Result<Response<Body>, Failed> {
         let (mut lease, used) = match self.idle.take() {
             Some(lease) => (lease, true),
             // In a box, for the sake of all who find one that is idle: a handshake takes a lot of room.
@@ -62,21 +71,26 @@ impl Http1 {
                 Err(error) => return Err(Failed::undialled(error, request)),
             },
         };
+        lease.lone = lone;
         if self.idle.is_retired() {
             return Err(Failed::unsent(Error::Stopped { host: self.dialler.server.name().clone() }, request));
         }
         self.prepare(&mut request);
-        let answer = lease.sender.try_send_request(request);
+        let mut answer = pin!(lease.sender.try_send_request(request));
         let line = lease.line.clone();
-        // A request that gets into the queue while the connection ends comes back when the sender is gone, and not
-        // before. If the end is still to come it will be found there.
-        let lease = (!lease.sender.is_closed()).then_some(lease);
+        let answer = poll_fn(|cx| {
+            lease.drive(cx);
+            answer.as_mut().poll(cx)
+        });
         match answer.await {
             Ok(response) => {
                 line.prove();
-                // After an upgrade the connection is the caller's.
-                let lease = lease.filter(|_| response.status() != StatusCode::SWITCHING_PROTOCOLS);
-                Ok(response.map(|body| Body::new(body, line, lease.map(Place::Http1))))
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    // From here on the connection is the caller's; what is left of it hands it over.
+                    lease.connection.take().map(tokio::spawn);
+                }
+                Ok(response
+                    .map(|body| Body::new(body, line, lease.connection.is_some().then_some(Place::Http1(lease)))))
             }
             Err(mut error) => {
                 if let Some(request) = error.take_message() {
@@ -93,14 +107,10 @@ impl Http1 {
     /// Makes a connection that nobody uses yet, unless there is one. Who comes meanwhile waits for that one.
     pub(super) async fn warm_up(&self) -> Result<(), Error> {
         let _turn = self.warming.lock().await;
-        if self.idle.list().as_ref().is_some_and(|list| list.leases.iter().any(|(_, lease)| lease.sender.is_ready())) {
+        if self.idle.list().as_mut().is_some_and(|list| list.leases.iter_mut().any(|(_, lease)| lease.is_ready())) {
             return Ok(());
         }
-        let mut lease = self.connect().await?;
-        // Not before: the next who looks is to find it.
-        if lease.sender.ready().await.is_ok() {
-            Arc::clone(&self.idle).put(lease);
-        }
+        self.connect().await?.give_back();
         Ok(())
     }
 
@@ -131,8 +141,13 @@ impl Http1 {
         };
         let line = io.line().clone();
         let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(|error| line.explain(error))?;
-        tokio::spawn(connection.with_upgrades());
-        Ok(Lease { sender, line, idle: Arc::downgrade(&self.idle) })
+        Ok(Lease {
+            sender,
+            connection: Some(Box::pin(connection.with_upgrades())),
+            line,
+            idle: Arc::downgrade(&self.idle),
+            lone: None,
+        })
     }
 
     fn prepare(&self, request: &mut Request<Payload>) {
@@ -155,24 +170,67 @@ impl Http1 {
 }
 
 /// A connection in somebody's hands. Dropping it closes the connection.
+///
+/// It has no task of its own: whoever waits for something from it drives it. That saves every request four changes of
+/// task.
 pub(super) struct Lease {
     sender: SendRequest<Payload>,
+    /// `None`: it has ended, or has become something else.
+    connection: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
     line: Arc<Line>,
     idle: Weak<Idle>,
+    lone: Option<Lone>,
+}
+
+/// The right to be on HTTP/1.1 although there is HTTP/2: one at a time has it.
+pub(super) struct Lone(Arc<AtomicBool>);
+
+impl Lone {
+    pub(super) fn new(taken: &Arc<AtomicBool>) -> Option<Self> {
+        // Mostly it is free; if it is not, the cache line is left alone.
+        (!taken.load(Relaxed) && !taken.swap(true, Relaxed)).then(|| Self(taken.clone()))
+    }
+}
+
+impl Drop for Lone {
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
+    }
 }
 
 impl Lease {
+    /// Reads and writes what there is to read and write. The sender knows how it went.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && connection.as_mut().poll(cx).is_ready()
+        {
+            // With it go those requests that it did not look at any more, back to who sent them.
+            self.connection = None;
+        }
+    }
+
+    /// Whether it can take a request, as far as is known.
+    fn is_ready(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.sender.is_ready()
+    }
+
     /// The answer was read to its end.
     pub(super) fn give_back(mut self) {
+        self.lone = None;
         let Some(idle) = self.idle.upgrade() else { return };
-        if self.sender.is_ready() {
+        if self.is_ready() {
             return idle.put(self);
         }
-        // The connection's task has yet to see the end, or the request is still being sent.
+        // The request is still being sent.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             drop(idle);
             runtime.spawn(async move {
-                if self.sender.ready().await.is_ok()
+                let ready = poll_fn(|cx| {
+                    self.drive(cx);
+                    self.sender.poll_ready(cx)
+                });
+                if ready.await.is_ok()
                     && let Some(idle) = self.idle.upgrade()
                 {
                     idle.put(self);
@@ -203,7 +261,9 @@ impl Idle {
     fn take(&self) -> Option<Lease> {
         let mut list = self.list();
         let leases = &mut list.as_mut()?.leases;
-        std::iter::from_fn(|| leases.pop()).map(|(_, lease)| lease).find(|lease| lease.sender.is_ready())
+        std::iter::from_fn(|| leases.pop())
+            .map(|(_, lease)| lease)
+            .find_map(|mut lease| lease.is_ready().then_some(lease))
     }
 
     fn put(self: Arc<Self>, lease: Lease) {
@@ -224,7 +284,7 @@ impl Idle {
         let now = self.dialler.clock.monotonic();
         let mut list = self.list();
         let list = list.as_mut()?;
-        list.leases.retain(|(since, lease)| now.saturating_sub(*since) < self.limit && lease.sender.is_ready());
+        list.leases.retain_mut(|(since, lease)| now.saturating_sub(*since) < self.limit && lease.is_ready());
         let next = list.leases.first().map(|(since, _)| self.limit.saturating_sub(now.saturating_sub(*since)));
         list.watched = next.is_some();
         next

@@ -3,13 +3,14 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::ahead::ReadAhead;
 use super::body::BodyFailed;
 use super::error::chain;
 use super::gate::Gate;
@@ -149,12 +150,14 @@ pub(super) struct Io {
     inner: Inner,
     line: Arc<Line>,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Who will be woken then.
+    listener: Option<Waker>,
     _live: TaskTrackerToken,
 }
 
 pub(super) enum Inner {
     Plain(Wire),
-    Tls(Box<TlsStream<Wire>>),
+    Tls(Box<TlsStream<ReadAhead>>),
 }
 
 macro_rules! inner {
@@ -170,7 +173,7 @@ impl Io {
     pub(super) fn new(inner: Inner, line: Line) -> Self {
         let cut = Box::pin(line.stop.clone().cancelled_owned());
         let live = line.gate.enter();
-        Self { inner, line: Arc::new(line), cut, _live: live }
+        Self { inner, line: Arc::new(line), cut, listener: None, _live: live }
     }
 
     pub(super) fn line(&self) -> &Arc<Line> {
@@ -179,6 +182,15 @@ impl Io {
 }
 
 impl Io {
+    /// To ask again for who is listening already would cost more than the rest of a read.
+    fn is_cut(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.listener.as_ref().is_some_and(|listener| listener.will_wake(cx.waker())) {
+            return self.line.stop.is_cancelled();
+        }
+        self.listener = Some(cx.waker().clone());
+        self.cut.as_mut().poll(cx).is_ready()
+    }
+
     /// The server may have said why it closed before we wrote: that is the error to keep.
     fn last_words(&mut self, cx: &mut Context<'_>, error: io::Error) -> io::Error {
         let mut scratch = [0; 64];
@@ -201,7 +213,7 @@ fn aborted() -> io::Error {
 impl AsyncRead for Io {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // A connection always has a read pending, so here the switch is always heard.
-        if self.cut.as_mut().poll(cx).is_ready() {
+        if self.is_cut(cx) {
             return Poll::Ready(Err(aborted()));
         }
         let before = buffer.filled().len();

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use http::{Request, Response, Version};
+use http_body::Body as _;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use super::body::{Body, Payload, Place};
 use super::dial::{Dialler, Offer, Spoken};
-use super::http1::Http1;
+use super::http1::{Http1, Lone};
 use super::line::{Io, Line};
 use super::link::{Conn, Drive, Over, Ready, Slot, UNSET, Usual};
 use super::retry::{Failed, Failure};
@@ -26,6 +27,8 @@ pub(super) struct Pool {
     http1: Http1,
     /// The server has chosen HTTP/1.1, or cannot be asked.
     only_http1: AtomicBool,
+    /// Somebody is on HTTP/1.1 who need not be.
+    lone: Arc<AtomicBool>,
     retired: AtomicBool,
     usual: Arc<Usual>,
     /// In order of age. Requests go to the first with room, so that the last ones run empty and close.
@@ -38,6 +41,7 @@ impl Pool {
         Arc::new(Self {
             http1: Http1::new(dialler.clone(), &tuning),
             only_http1: AtomicBool::new(dialler.tls.is_none() || !tuning.http2),
+            lone: Arc::default(),
             dialler,
             tuning,
             retired: AtomicBool::new(false),
@@ -54,7 +58,10 @@ impl Pool {
     ) -> Result<Response<Body>, Failed> {
         loop {
             if upgrade || self.only_http1.load(Acquire) {
-                return self.http1.attempt(request, upgrade).await;
+                return self.http1.attempt(request, upgrade, None).await;
+            }
+            if let Some(lone) = self.lone(&request) {
+                return self.http1.attempt(request, false, Some(lone)).await;
             }
             let Some(slot) = self.place() else { return Err(self.unsent(request)) };
             match slot.conn.ready.wait().await.clone() {
@@ -76,6 +83,12 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Only for what can be sent again: an HTTP/1.1 server says no goodbye before it closes a connection.
+    fn lone(&self, request: &Request<Payload>) -> Option<Lone> {
+        let fits = self.tuning.lone_http1 && request.method().is_safe() && request.body().is_end_stream();
+        if fits { Lone::new(&self.lone) } else { None }
     }
 
     /// Sees to it that an attempt would find a connection.

@@ -79,6 +79,9 @@ impl Default for Limits {
 pub struct Tuning {
     /// Whether to offer HTTP/2. Yes by default.
     pub http2: bool,
+    /// Whether a read that meets no other one goes over an HTTP/1.1 connection of its own, which costs less than HTTP/2
+    /// does as long as there is nothing to share. No by default: it takes one connection more.
+    pub lone_http1: bool,
     /// After how long a connection that nobody uses is closed: 90 s, as client-go and the API server have it.
     pub idle: Duration,
     /// How many connections that nobody uses are kept, where each takes one request at a time (HTTP/1.1): 25, as
@@ -99,6 +102,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             http2: true,
+            lone_http1: false,
             idle: Duration::from_secs(90),
             idle_connections: 25,
             ping: Some(Ping::default()),
