@@ -26,11 +26,9 @@ pub(super) fn clean_request(headers: &mut HeaderMap) {
         // Two lengths are how a request hides in another.
         headers.remove(CONTENT_LENGTH);
     }
-    clean_hop(headers);
-    for name in [EXPECT, HOST, AUTHORIZATION, TE] {
-        headers.remove(name);
-    }
-    remove_with_prefix(headers, "x-remote-");
+    remove_hop_and(headers, |name| {
+        [EXPECT, HOST, AUTHORIZATION, TE].contains(name) || name.as_str().starts_with("x-remote-")
+    });
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
@@ -38,23 +36,19 @@ pub(super) fn clean_request(headers: &mut HeaderMap) {
 
 /// Takes away what was for the hop from the API server to us, and the mark of our own answers: nobody else sets it.
 pub(super) fn clean_response(headers: &mut HeaderMap) {
-    clean_hop(headers);
-    headers.remove(ERROR);
+    remove_hop_and(headers, |name| *name == ERROR);
 }
 
-fn clean_hop(headers: &mut HeaderMap) {
+/// Removes what is for one hop, and more. It looks at each name once and mostly finds nothing.
+fn remove_hop_and(headers: &mut HeaderMap, more: impl Fn(&HeaderName) -> bool) {
     let named: Vec<HeaderName> = items(headers, &CONNECTION).filter_map(|name| name.parse().ok()).collect();
-    for name in named {
-        headers.remove(name);
-    }
-    for name in [CONNECTION, HeaderName::from_static("keep-alive"), TRANSFER_ENCODING, UPGRADE] {
-        headers.remove(name);
-    }
-    remove_with_prefix(headers, "proxy-");
-}
-
-fn remove_with_prefix(headers: &mut HeaderMap, prefix: &str) {
-    let found: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with(prefix)).cloned().collect();
+    let is_for_hop = |name: &HeaderName| {
+        [CONNECTION, TRANSFER_ENCODING, UPGRADE].contains(name)
+            || name.as_str() == "keep-alive"
+            || name.as_str().starts_with("proxy-")
+            || named.contains(name)
+    };
+    let found: Vec<HeaderName> = headers.keys().filter(|name| is_for_hop(name) || more(name)).cloned().collect();
     for name in found {
         headers.remove(name);
     }

@@ -94,7 +94,9 @@ impl Server {
     /// # Errors
     /// [`ServeError::Taken`] if there is one in this directory already; else whoever configured it must act.
     pub async fn bind(signer: Arc<dyn Signer>, options: Options) -> Result<Self, ServeError> {
-        let settings = options.target.settings.clone();
+        let mut settings = options.target.settings.clone();
+        // A connection more costs a signature more, and that may be a touch.
+        settings.tuning.lone_http1 = signer.person().is_none();
         let (clock, crypto, server) = (settings.clock.clone(), settings.crypto.clone(), settings.server.clone());
         let (ending, told) = watch::channel(false);
         let (metrics, leases) = (Metrics::new(), Leases::new());
