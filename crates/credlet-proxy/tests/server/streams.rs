@@ -217,6 +217,10 @@ async fn requests_and_upgrades_alike_go_through_the_proxy_that_the_cluster_names
     assert_eq!(tunnels.load(Relaxed), 1);
     let response = within(proxy.send(upgrade(&proxy, "/exec", "SPDY/3.1"))).await;
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    // That took the connection with it, so this needs another one.
+    assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);
+    let again = within(proxy.send(upgrade(&proxy, "/exec", "SPDY/3.1"))).await;
+    assert_eq!(again.status(), StatusCode::SWITCHING_PROTOCOLS);
     assert_eq!(tunnels.load(Relaxed), 2);
     assert_eq!(upstream.counts().connections, 2, "and nothing went past it");
 }
