@@ -171,8 +171,8 @@ impl Http1 {
 
 /// A connection in somebody's hands. Dropping it closes the connection.
 ///
-/// It has no task of its own: whoever waits for something from it drives it. That saves every request four changes of
-/// task.
+/// It has no task of its own: whoever waits for something from it drives it. So it is back in the pool by the time that the
+/// end of an answer is seen, and the next request of the same caller finds it there.
 pub(super) struct Lease {
     sender: SendRequest<Payload>,
     /// `None`: it has ended, or has become something else.

@@ -41,12 +41,12 @@ pub(super) fn clean_response(headers: &mut HeaderMap) {
 
 /// Removes what is for one hop, and more. It looks at each name once and mostly finds nothing.
 fn remove_hop_and(headers: &mut HeaderMap, more: impl Fn(&HeaderName) -> bool) {
-    let named: Vec<HeaderName> = items(headers, &CONNECTION).filter_map(|name| name.parse().ok()).collect();
+    let named: Vec<&str> = items(headers, &CONNECTION).collect();
     let is_for_hop = |name: &HeaderName| {
         [CONNECTION, TRANSFER_ENCODING, UPGRADE].contains(name)
             || name.as_str() == "keep-alive"
             || name.as_str().starts_with("proxy-")
-            || named.contains(name)
+            || named.iter().any(|named| named.eq_ignore_ascii_case(name.as_str()))
     };
     let found: Vec<HeaderName> = headers.keys().filter(|name| is_for_hop(name) || more(name)).cloned().collect();
     for name in found {
