@@ -89,8 +89,8 @@ impl Http1 {
                     // From here on the connection is the caller's; what is left of it hands it over.
                     lease.connection.take().map(tokio::spawn);
                 }
-                Ok(response
-                    .map(|body| Body::new(body, line, lease.connection.is_some().then_some(Place::Http1(lease)))))
+                let place = lease.connection.is_some().then_some(Place::Http1(lease));
+                Ok(response.map(|body| Body::new(body, line, place)))
             }
             Err(mut error) => {
                 if let Some(request) = error.take_message() {
@@ -180,6 +180,17 @@ pub(super) struct Lease {
     line: Arc<Line>,
     idle: Weak<Idle>,
     lone: Option<Lone>,
+}
+
+impl Drop for Lease {
+    /// Without its sender the connection ends in good order, as TLS wants it.
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(connection);
+        }
+    }
 }
 
 /// The right to be on HTTP/1.1 although there is HTTP/2: one at a time has it.

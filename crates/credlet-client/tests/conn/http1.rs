@@ -7,6 +7,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
+use crate::support::raw::Raw;
 use crate::support::server::{Options, Server};
 use crate::support::{client, get, open, post, request, settings, soon, text, until, whole};
 
@@ -117,6 +118,33 @@ async fn posts_and_goodbyes_never_make_one_arrive_twice() {
     }
     let arrived = server.seen.arrived.lock().unwrap();
     assert!(arrived.len() > 300 && arrived.values().all(|times| *times == 1), "{}", arrived.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_nobody_needs_any_more_ends_as_tls_wants_it() {
+    let (ended, mut how) = tokio::sync::mpsc::unbounded_channel();
+    let raw = Raw::start(move |_, mut conn| {
+        let ended = ended.clone();
+        async move {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(conn.stream.read_u8().await.unwrap());
+            }
+            conn.stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+            let _ = ended.send(conn.stream.read(&mut [0]).await.map_err(|error| error.to_string()));
+        }
+    })
+    .await;
+    let mut settings = settings(&raw.url(), raw.ca.pem());
+    settings.tuning.http2 = false;
+    // One that is idle when its client goes, and one whose answer nobody wants to read.
+    let client = Client::new(settings.clone()).unwrap();
+    assert_eq!(soon(get(&client, "/")).await.unwrap(), "ok");
+    drop(client);
+    assert_eq!(soon(how.recv()).await.unwrap(), Ok(0));
+    let client = Client::new(settings).unwrap();
+    drop(soon(open(&client, "/")).await.unwrap());
+    assert_eq!(soon(how.recv()).await.unwrap(), Ok(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

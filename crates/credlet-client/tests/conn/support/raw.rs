@@ -31,7 +31,7 @@ impl Raw {
             .with_no_client_auth()
             .with_single_cert(vec![own.cert_der()], own.key_der())
             .unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
