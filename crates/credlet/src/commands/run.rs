@@ -16,6 +16,7 @@ use credlet_client::authenticator::ExecSettings;
 use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::{HeaderCredential, Resolved};
 use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, leave_interrupts_to_others, look_up, start_attached};
+use credlet_plugins::proxy::bridge::local;
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{Authority, Control, Loopback, Options, Server, Target};
@@ -195,7 +196,7 @@ fn kubeconfig(
         "current-context": "run",
         "contexts": [{"name": "run", "context": {"cluster": "run", "user": "run", "namespace": resolved.namespace.value}}],
         "clusters": [{"name": "run", "cluster": {
-            "server": format!("https://127.0.0.1:{port}"),
+            "server": local(port, &resolved.server.value),
             "certificate-authority-data": STANDARD.encode(authority.certificate()),
         }}],
         "users": [{"name": "run", "user": user}],

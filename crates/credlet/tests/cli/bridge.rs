@@ -118,6 +118,25 @@ fn a_command_gets_a_kubeconfig_of_its_own_and_leaves_nothing() {
     assert_eq!(killed.code, None, "a signal is a signal");
 }
 
+/// As Rancher's: the API is below a path, which the client puts before its own.
+#[test]
+fn the_path_of_a_server_stays_before_those_of_requests_on_either_way() {
+    let (home, _plugin) = with_plugin();
+    let config = text(&home).replace(&home.server.url(), &format!("{}/k8s/clusters/x", home.server.url()));
+    fs::write(home.path(".kube/config"), &config).unwrap();
+    let below = || home.server.last_request().path;
+    home.run(&["get", "/readyz"]);
+    assert_eq!(below(), "/k8s/clusters/x/readyz", "as it is without a proxy");
+    home.run(&["run", "--", CREDLET, "get", "/one"]);
+    assert_eq!(below(), "/k8s/clusters/x/one");
+    home.run(&["bridge", "convert", "--program", CREDLET]).data();
+    home.run(&["get", "/two"]);
+    assert_eq!(below(), "/k8s/clusters/x/two");
+    home.run(&["bridge", "revert"]).data();
+    assert_eq!(text(&home), config);
+    assert!(home.run(&["proxy", "ls"]).data().is_empty(), "it found the proxy to end");
+}
+
 #[test]
 fn a_command_that_is_not_there_is_said() {
     let home = Home::of("{token: x}");
