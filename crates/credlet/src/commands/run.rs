@@ -158,13 +158,17 @@ fn signer(resolved: &Resolved, cluster: &Cluster, global: &Global, world: &World
         let options = global.client_options()?;
         let mut settings = ExecSettings::new(options.crypto.clone());
         settings.options = options.exec.clone();
-        return Ok(Arc::new(Exec::new(options.authenticators.exec(exec, &settings)?)));
+        let proxies = ExecProxies::of_this_process();
+        settings.options.lock_file = proxies.clone().map(|proxies| proxies as _);
+        let authenticator = options.authenticators.exec(exec, &settings)?;
+        return Ok(Arc::new(Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _))));
     }
     if let Some(HeaderCredential::TokenFile { file, inline }) = identity.header.as_ref().map(|header| &header.value) {
-        let clock = world.clock.clone();
+        let clock = &world.clock;
+        let (file, inline) = (file.clone(), inline.clone());
         let authenticator =
-            credlet_client::Authenticator::token_file(file.clone(), inline.clone(), clock, Arc::new(NoObserver));
-        return Ok(Arc::new(Exec::new(authenticator)));
+            credlet_client::Authenticator::token_file(file, inline, clock.clone(), Arc::new(NoObserver));
+        return Ok(Arc::new(Exec::new(authenticator, clock.clone(), None)));
     }
     if identity.auth_provider_in_use().is_some() {
         return Err(CliError::usage("the user's `auth-provider` cannot be used by a proxy"));
