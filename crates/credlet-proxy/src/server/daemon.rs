@@ -98,9 +98,16 @@ impl Daemon {
 
     /// Our turn to start it, until what this gives is dropped.
     async fn turn(&self) -> Result<File, DaemonError> {
-        let turn = listener::turn(self.dir.lock_file("start.lock")?, self.patience).await;
-        let turn = turn.map_err(|error| DaemonError::Start { reason: error.into() })?;
-        turn.ok_or(DaemonError::TimedOut { limit: self.patience })
+        const LOCK: &str = "start.lock";
+        loop {
+            let turn = listener::turn(self.dir.lock_file(LOCK)?, self.patience).await;
+            let turn = turn.map_err(|error| DaemonError::Start { reason: error.into() })?;
+            let turn = turn.ok_or(DaemonError::TimedOut { limit: self.patience })?;
+            // Else a proxy that ended meanwhile has taken it away.
+            if self.dir.is_in_place(LOCK, &turn) {
+                return Ok(turn);
+            }
+        }
     }
 
     /// Starts it and waits for its word.

@@ -79,6 +79,7 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
     let world = World::system();
     let signer = signer(&resolved, &cluster, global, &world)?;
 
+    Dir::sweep(&SystemEnv, world.clock.now());
     let dir = Dir::of_this_process(&SystemEnv).map_err(told)?;
     let target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).map_err(told)?;
     let mut options = Options::new(target, dir.clone());
