@@ -131,9 +131,6 @@ fn reason(error: &(dyn StdError + 'static)) -> String {
             };
         }
         if let Some(error) = cause.downcast_ref::<hyper::Error>() {
-            if error.is_parse_too_large() {
-                return "the server's answer has too many headers, or too large ones".into();
-            }
             if error.is_parse() {
                 return "the server does not speak HTTP".into();
             }
