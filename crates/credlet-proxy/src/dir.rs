@@ -73,7 +73,8 @@ impl Dir {
         const LOG: SignedDuration = SignedDuration::from_hours(24);
         let kept_since = SystemTime::from(now.saturating_sub(LOG).unwrap_or(now));
         let is_old = |log: &Path| {
-            fs::symlink_metadata(log).and_then(|log| log.modified()).is_ok_and(|written| written < kept_since)
+            let found = fs::symlink_metadata(log);
+            found.is_ok_and(|log| log.len() == 0 || log.modified().is_ok_and(|written| written < kept_since))
         };
         for dir in Self::list(env).into_iter().filter(Self::is_named_by_us) {
             let Some(_locks) = dir.both_locks() else { continue };
@@ -330,7 +331,7 @@ mod tests {
         let dir = |name: &str, files: &[&str]| {
             let dir = Dir::open(all.path().join(name)).unwrap();
             for name in files {
-                fs::write(dir.path().join(name), "").unwrap();
+                fs::write(dir.path().join(name), "a line\n").unwrap();
             }
             dir
         };
@@ -338,6 +339,8 @@ mod tests {
         let process = dir(&format!("process-{}", std::process::id()), &["s.2147483647", "c.sock", "daemon.lock"]);
         let daemon = dir(&"a".repeat(32), &["s.sock", "c.17", "daemon.lock", "start.lock", "config"]);
         let logged = dir(&"b".repeat(32), &["s.sock", "daemon.lock", "log", "log.1"]);
+        let silent = dir(&"e".repeat(32), &["daemon.lock"]);
+        fs::write(silent.log(), "").unwrap();
         let [served, starting] = [("c", "daemon.lock"), ("d", "start.lock")].map(|(name, lock)| {
             let dir = dir(&name.repeat(32), &["daemon.lock", "start.lock", "s.sock", "log"]);
             let lock = dir.lock_file(lock).unwrap();
@@ -355,6 +358,7 @@ mod tests {
         Dir::sweep(&env, now);
         assert!(!process.path().exists() && !daemon.path().exists());
         assert_eq!(left(&logged), ["log", "log.1"]);
+        assert!(!silent.path().exists());
         for (dir, _lock) in [&served, &starting] {
             assert_eq!(left(dir), ["daemon.lock", "log", "s.sock", "start.lock"]);
         }

@@ -30,8 +30,13 @@ impl Identity {
         if chain.is_empty() {
             return Err(wrong("is missing: there is no CERTIFICATE block"));
         }
-        let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes())
-            .map_err(|_| wrong("comes with a key that is not readable as PEM"))?;
+        let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes()).map_err(|_| {
+            // As the two ways to write such a key have it.
+            match key.expose().contains("ENCRYPTED") {
+                true => wrong("comes with a key that is encrypted: store it decrypted, or in a security module"),
+                false => wrong("comes with a key that is not readable as PEM"),
+            }
+        })?;
         let key = crypto.provider().key_provider.load_private_key(key);
         let key = key.map_err(|_| wrong("comes with a key of an unknown kind"))?;
         // The TLS library would compare the two as well, but reads certificates of version 3 alone. Many a user has one of
@@ -187,6 +192,12 @@ mod tests {
         let no_key = "the client certificate comes with a key that is not readable as PEM";
         assert_eq!(wrong(one.cert_pem(), one.cert_pem()), no_key);
         assert_eq!(wrong(one.cert_pem(), "hunter2"), no_key);
+        for encrypted in [
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n-----END EC PRIVATE KEY-----\n",
+        ] {
+            assert!(wrong(one.cert_pem(), encrypted).contains("a key that is encrypted"));
+        }
         let cut = &one.cert_pem()[..one.cert_pem().len() / 2];
         assert_eq!(wrong(cut, one.key_pem()), "the client certificate is not readable as PEM");
         let rubbish = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
