@@ -25,13 +25,12 @@ pub trait ExecProxy: LockFile {
     fn route(self: Arc<Self>, proxy: &Proxy, identity: bool) -> Result<Arc<dyn Route>, Error>;
 }
 
-/// Makes of what a plugin issued what connections go by.
-pub(crate) struct Presenter {
-    pub(crate) authenticator: Authenticator,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// The kubeconfig's own certificate, for the server.
-    pub(crate) identity: Option<Identity>,
-    pub(crate) exec_proxy: Option<Arc<dyn ExecProxy>>,
+/// Makes of what an [`Authenticator`] issued what connections go by.
+pub struct Presenter {
+    authenticator: Authenticator,
+    clock: Arc<dyn Clock>,
+    identity: Option<Identity>,
+    exec_proxy: Option<Arc<dyn ExecProxy>>,
     /// The newest route, so that a new token alone does not cost the connections. Weak: the route has us.
     newest: Mutex<Weak<Renewed>>,
     /// The serial of what came after a TLS failure: after another one there is no use in trying again.
@@ -39,7 +38,9 @@ pub(crate) struct Presenter {
 }
 
 impl Presenter {
-    pub(crate) fn new(
+    /// For this authenticator. `identity` is the kubeconfig's own certificate, for the server; without an `exec_proxy`
+    /// there is no way but to the server.
+    pub fn new(
         authenticator: Authenticator,
         clock: Arc<dyn Clock>,
         identity: Option<Identity>,
@@ -50,7 +51,10 @@ impl Presenter {
     }
 
     /// What connections go by.
-    pub(crate) fn credential(self: &Arc<Self>, entry: &Entry<Issued>) -> Result<Credential, Error> {
+    ///
+    /// # Errors
+    /// [`Error::ExecProxy`]: the plugin's author must act.
+    pub fn credential(self: &Arc<Self>, entry: &Entry<Issued>) -> Result<Credential, Error> {
         let issued = entry.value();
         let authorization = issued.authorization().cloned();
         let of_plugin = issued.identity().cloned();
@@ -103,6 +107,12 @@ impl Presenter {
             self.after_tls_failure.store(entry.generation(), Relaxed);
         }
         self.credential(&entry)
+    }
+}
+
+impl fmt::Debug for Presenter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Presenter").field("authenticator", &self.authenticator).finish_non_exhaustive()
     }
 }
 

@@ -37,4 +37,4 @@ pub mod metrics;
 
 pub use authenticator::{AuthError, Authenticator, Authenticators};
 pub use client::{Client, ClientError, ClientOptions};
-pub use exec_proxy::ExecProxy;
+pub use exec_proxy::{ExecProxy, Presenter};

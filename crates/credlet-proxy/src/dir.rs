@@ -1,12 +1,15 @@
 //! Where the sockets are: a directory that is this user's alone.
 
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use credlet_api::exec::Cluster;
 use credlet_core::{Env, OsError};
+use jiff::{SignedDuration, Timestamp};
 
 /// The name under which everything of ours lies.
 const APP: &str = "credlet";
@@ -22,8 +25,11 @@ const APP: &str = "credlet";
 /// | `start.lock` | held by whoever is starting one |
 /// | `config` | a kubeconfig for one command, if the proxy is there for that |
 ///
-/// The names are short because the path of a socket may have no more than 103 bytes on macOS and 107 on Linux. The lock
-/// files stay: to remove a lock that somebody waits for is to have two holders.
+/// The names are short because the path of a socket may have no more than 103 bytes on macOS and 107 on Linux. Nothing of
+/// it outlives the proxy but its log, for a day.
+///
+/// **Who may remove what.** Everything by whoever holds both locks: then nobody serves here, and nobody is about to. Whoever
+/// waited for a lock meanwhile has one that is not [in its place](Self::is_in_place) any more, and begins anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dir {
     path: PathBuf,
@@ -53,17 +59,30 @@ impl Dir {
         Self::open(all.path.join(identity))
     }
 
-    /// A directory for this process alone: that of a plugin which is itself the proxy. What such processes left behind
-    /// when they were killed is removed.
+    /// A directory for this process alone: that of a plugin which is itself the proxy.
     ///
     /// # Errors
     /// See [`Dir::open`].
     pub fn of_this_process(env: &dyn Env) -> Result<Self, DirError> {
         let all = Self::open(Self::all(env))?;
-        for left in all.others().filter(|dir| dir.is_of_a_dead_process() && !dir.is_served()) {
-            left.remove();
-        }
         Self::open(all.path.join(format!("{PROCESS}{}", std::process::id())))
+    }
+
+    /// Removes what proxies left behind that were killed, and the logs of those that ended a day ago.
+    pub fn sweep(env: &dyn Env, now: Timestamp) {
+        const LOG: SignedDuration = SignedDuration::from_hours(24);
+        let kept_since = SystemTime::from(now.saturating_sub(LOG).unwrap_or(now));
+        let is_old = |log: &Path| {
+            let found = fs::symlink_metadata(log);
+            found.is_ok_and(|log| log.len() == 0 || log.modified().is_ok_and(|written| written < kept_since))
+        };
+        for dir in Self::list(env).into_iter().filter(Self::is_named_by_us) {
+            let Some(_locks) = dir.both_locks() else { continue };
+            if is_old(&dir.log()) {
+                dir.remove_logs();
+            }
+            dir.remove_all_but_logs();
+        }
     }
 
     /// All directories of proxies, served or not.
@@ -78,14 +97,19 @@ impl Dir {
     /// was done to it before.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, DirError> {
         let path = path.into();
-        match fs::DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(DirError::Unusable { path, reason: error.into() });
+        loop {
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(DirError::Unusable { path, reason: error.into() });
+                }
+                _ => {}
             }
-            _ => {}
+            match check(&path) {
+                // It was swept between the two.
+                Err(DirError::Unusable { reason, .. }) if reason.is_not_found() => {}
+                checked => return checked.map(|()| Self { path }),
+            }
         }
-        check(&path)?;
-        Ok(Self { path })
     }
 
     /// Where it is.
@@ -110,26 +134,68 @@ impl Dir {
 
     /// Whether there is a proxy that has not begun to end.
     pub fn is_served(&self) -> bool {
-        let Ok(lock) = self.lock_file("daemon.lock") else { return false };
+        let Ok(lock) = self.open_lock("daemon.lock", false) else { return false };
         matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// A file to lock: made if it is missing, never removed while the directory is in use.
+    /// A lock file, which is not locked yet. If somebody has swept the directory, it is made again.
     pub(crate) fn lock_file(&self, name: &str) -> Result<File, DirError> {
-        let path = self.path.join(name);
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-        options.open(&path).map_err(|error| DirError::Unusable { path, reason: error.into() })
+        loop {
+            match self.open_lock(name, true) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => drop(Self::open(&self.path)?),
+                Err(error) => {
+                    return Err(DirError::Unusable { path: self.path.join(name), reason: error.into() });
+                }
+                Ok(file) => return Ok(file),
+            }
+        }
     }
 
-    /// Takes away all that we put here, and the directory if nothing else is in it.
-    pub(crate) fn remove(&self) {
-        for name in ["s.sock", "c.sock", "log", "log.1", "daemon.lock", "start.lock", "config"] {
+    /// Whether a lock file that was locked is still the one by this name. If not, whoever comes next locks another.
+    pub(crate) fn is_in_place(&self, name: &str, file: &File) -> bool {
+        let inode = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
+        let ours = inode(file.metadata());
+        ours.is_some() && inode(fs::symlink_metadata(self.path.join(name))) == ours
+    }
+
+    fn open_lock(&self, name: &str, create: bool) -> io::Result<File> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(create).truncate(false).mode(0o600);
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        options.open(self.path.join(name))
+    }
+
+    /// `None`: somebody serves here, or is about to.
+    fn both_locks(&self) -> Option<[File; 2]> {
+        let lock = |name| {
+            let file = self.open_lock(name, true).ok()?;
+            (file.try_lock().is_ok() && self.is_in_place(name, &file)).then_some(file)
+        };
+        Some([lock("start.lock")?, lock("daemon.lock")?])
+    }
+
+    /// By the holder of the one lock at its end: takes away all that was put here, unless somebody is about to come.
+    pub(crate) fn leave(&self) {
+        let starting = self.open_lock("start.lock", true);
+        if starting.is_ok_and(|file| file.try_lock().is_ok() && self.is_in_place("start.lock", &file)) {
+            self.remove_all_but_logs();
+        }
+    }
+
+    /// Takes away all that we put here, and the directory if nothing else is in it. By the holder of both locks: the one by
+    /// which others come in goes last, for what is here afterwards is theirs.
+    fn remove_all_but_logs(&self) {
+        self.remove_drafts();
+        for name in ["s.sock", "c.sock", "config", "start.lock", "daemon.lock"] {
             let _ = fs::remove_file(self.path.join(name));
         }
-        self.remove_drafts();
         let _ = fs::remove_dir(&self.path);
+    }
+
+    fn remove_logs(&self) {
+        for name in ["log", "log.1"] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
     }
 
     /// What a socket is called before somebody listens at it: as short as can be.
@@ -148,15 +214,13 @@ impl Dir {
         }
     }
 
-    /// That of a plugin which is itself the proxy, and which removes it at its end.
-    pub(crate) fn process(&self) -> Option<rustix::process::Pid> {
-        let number = self.path.file_name()?.to_str()?.strip_prefix(PROCESS)?;
-        rustix::process::Pid::from_raw(number.parse().ok()?)
-    }
-
-    fn is_of_a_dead_process(&self) -> bool {
-        let gone = |pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
-        self.process().is_some_and(gone)
+    /// There may be others beside ours, in which all is somebody else's.
+    fn is_named_by_us(&self) -> bool {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match name.strip_prefix(PROCESS) {
+            Some(number) => !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()),
+            None => name.len() == IDENTITY && name.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        }
     }
 
     /// What in this directory is one, too.
@@ -168,6 +232,9 @@ impl Dir {
 
 /// Begins the name of a directory that is one process's own. An [`identity`] has no such beginning.
 const PROCESS: &str = "process-";
+
+/// How long an [`identity`] is.
+const IDENTITY: usize = 32;
 
 fn check(path: &Path) -> Result<(), DirError> {
     let refused = |reason| Err(DirError::Refused { path: path.to_owned(), reason });
@@ -233,7 +300,7 @@ pub fn identity<'a>(cluster: &Cluster, env: &dyn Env, own: impl IntoIterator<Ite
     for (name, value) in own {
         add(name, value);
     }
-    hash.finish().as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finish().as_ref()[..IDENTITY / 2].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -255,18 +322,51 @@ mod tests {
         assert_eq!(Dir::list(&env), [dir]);
     }
 
+    /// What was left here with nobody behind it: a day's logs apart, nothing is there afterwards.
     #[test]
-    fn what_a_process_left_that_was_killed_is_taken_away_whatever_it_was_doing() {
+    fn what_killed_proxies_left_is_swept_and_what_is_held_or_not_ours_stays() {
         let runtime = tempfile::tempdir().unwrap();
         let env = FixedEnv::new([("XDG_RUNTIME_DIR", runtime.path())]);
         let all = Dir::open(Dir::all(&env)).unwrap();
-        // No process has this number.
-        let left = Dir::open(all.path().join(format!("process-{}", i32::MAX))).unwrap();
-        for name in ["s.2147483647", "c.sock", "daemon.lock", "log"] {
-            fs::write(left.path().join(name), "").unwrap();
+        let dir = |name: &str, files: &[&str]| {
+            let dir = Dir::open(all.path().join(name)).unwrap();
+            for name in files {
+                fs::write(dir.path().join(name), "a line\n").unwrap();
+            }
+            dir
+        };
+        // The number may be another process's by now: this one's, say.
+        let process = dir(&format!("process-{}", std::process::id()), &["s.2147483647", "c.sock", "daemon.lock"]);
+        let daemon = dir(&"a".repeat(32), &["s.sock", "c.17", "daemon.lock", "start.lock", "config"]);
+        let logged = dir(&"b".repeat(32), &["s.sock", "daemon.lock", "log", "log.1"]);
+        let silent = dir(&"e".repeat(32), &["daemon.lock"]);
+        fs::write(silent.log(), "").unwrap();
+        let [served, starting] = [("c", "daemon.lock"), ("d", "start.lock")].map(|(name, lock)| {
+            let dir = dir(&name.repeat(32), &["daemon.lock", "start.lock", "s.sock", "log"]);
+            let lock = dir.lock_file(lock).unwrap();
+            lock.lock().unwrap();
+            (dir, lock)
+        });
+        let foreign = dir("others", &["daemon.lock", "config", "log"]);
+        let left = |dir: &Dir| -> Vec<_> {
+            let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort_unstable();
+            names
+        };
+
+        let now = Timestamp::try_from(fs::metadata(logged.log()).unwrap().modified().unwrap()).unwrap();
+        Dir::sweep(&env, now);
+        assert!(!process.path().exists() && !daemon.path().exists());
+        assert_eq!(left(&logged), ["log", "log.1"]);
+        assert!(!silent.path().exists());
+        for (dir, _lock) in [&served, &starting] {
+            assert_eq!(left(dir), ["daemon.lock", "log", "s.sock", "start.lock"]);
         }
-        let own = Dir::of_this_process(&env).unwrap();
-        assert_eq!(Dir::list(&env), [own]);
+        assert_eq!(left(&foreign), ["config", "daemon.lock", "log"]);
+
+        Dir::sweep(&env, now + SignedDuration::from_hours(25));
+        assert!(!logged.path().exists());
+        assert!(served.0.log().exists() && foreign.log().exists());
     }
 
     #[test]

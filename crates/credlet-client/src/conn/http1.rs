@@ -24,6 +24,9 @@ use super::line::{Io, Line};
 use super::retry::{Failed, Failure};
 use super::{Error, Tuning};
 
+/// How many headers an answer may have. API servers send one for each of their warnings.
+const MOST_HEADERS: usize = 1_000;
+
 pub(super) struct Http1 {
     dialler: Arc<Dialler>,
     /// Requests go to a proxy that passes them on, with its own credential if it has one.
@@ -140,7 +143,8 @@ impl Http1 {
             None => self.dialler.dial(Offer::Http1).await?.0,
         };
         let line = io.line().clone();
-        let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(|error| line.explain(error))?;
+        let handshake = http1::Builder::new().max_headers(MOST_HEADERS).handshake(TokioIo::new(io)).await;
+        let (sender, connection) = handshake.map_err(|error| line.explain(error))?;
         Ok(Lease {
             sender,
             connection: Some(Box::pin(connection.with_upgrades())),

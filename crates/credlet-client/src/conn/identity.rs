@@ -2,11 +2,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use credlet_api::Secret;
+use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use rustls::{InconsistentKeys, SignatureScheme};
 
 use super::{Crypto, Error};
 
@@ -30,20 +30,62 @@ impl Identity {
         if chain.is_empty() {
             return Err(wrong("is missing: there is no CERTIFICATE block"));
         }
-        let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes())
-            .map_err(|_| wrong("comes with a key that is not readable as PEM"))?;
-        let certified = CertifiedKey::from_der(chain, key, crypto.provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => wrong("does not belong to its key"),
-            rustls::Error::InvalidCertificate(_) => wrong("is not a certificate"),
-            _ => wrong("comes with a key of an unknown kind"),
+        let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes()).map_err(|_| {
+            // As the two ways to write such a key have it.
+            match key.expose().contains("ENCRYPTED") {
+                true => wrong("comes with a key that is encrypted: store it decrypted, or in a security module"),
+                false => wrong("comes with a key that is not readable as PEM"),
+            }
         })?;
-        Ok(Self { certified: Arc::new(certified) })
+        let key = crypto.provider().key_provider.load_private_key(key);
+        let key = key.map_err(|_| wrong("comes with a key of an unknown kind"))?;
+        // The TLS library would compare the two as well, but reads certificates of version 3 alone. Many a user has one of
+        // version 1, which is what openssl makes of a request unless it is told otherwise, and API servers take them.
+        let certified_key = public_key(&chain[0]).ok_or_else(|| wrong("is not a certificate"))?;
+        if key.public_key().is_some_and(|key| key.as_ref() != certified_key) {
+            return Err(wrong("does not belong to its key"));
+        }
+        Ok(Self { certified: Arc::new(CertifiedKey::new(chain, key)) })
     }
 
     /// With a key that lives elsewhere, in a security module for example.
     pub fn from_certified_key(certified: Arc<CertifiedKey>) -> Self {
         Self { certified }
     }
+}
+
+/// The key in a certificate, as DER: its `subjectPublicKeyInfo`. What else is in it is for the server to judge.
+fn public_key(certificate: &[u8]) -> Option<&[u8]> {
+    const SEQUENCE: u8 = 0x30;
+    const VERSION: u8 = 0xa0;
+    let (SEQUENCE, signed, _, []) = element(certificate)? else { return None };
+    let (SEQUENCE, mut rest, ..) = element(signed)? else { return None };
+    if let (VERSION, _, _, after) = element(rest)? {
+        rest = after;
+    }
+    // Number, algorithm, issuer, validity, subject.
+    for _ in 0..5 {
+        (_, _, _, rest) = element(rest)?;
+    }
+    let (SEQUENCE, _, key, _) = element(rest)? else { return None };
+    Some(key)
+}
+
+/// The first element of some DER: its tag, its content, both together, and what follows.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8], &[u8])> {
+    let (&tag, rest) = der.split_first()?;
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        // No certificate has more than three bytes of length.
+        0x81..=0x83 => {
+            let (length, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
+            (length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
+        }
+        _ => return None,
+    };
+    let (content, after) = rest.split_at_checked(length)?;
+    Some((tag, content, &der[..der.len() - after.len()], after))
 }
 
 /// By certificate chain. Equal certificates have equal keys, and a key elsewhere could not be compared.
@@ -98,6 +140,48 @@ mod tests {
         assert_eq!(format!("{identity:?}"), "Identity(1 certificates)");
     }
 
+    /// The same certificate as one of version 1 would be: without version and extensions, and with a signature that nobody
+    /// here looks at.
+    fn version_1(pem: &str) -> String {
+        let wrap = |content: &[u8]| {
+            let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+            [&[0x30, 0x82], &length, content].concat()
+        };
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let (_, certificate, ..) = element(&der).unwrap();
+        let (_, signed, _, signature) = element(certificate).unwrap();
+        let (version, _, _, mut rest) = element(signed).unwrap();
+        assert_eq!(version, 0xa0);
+        let mut kept = Vec::new();
+        for _ in 0..6 {
+            let (_, _, whole, after) = element(rest).unwrap();
+            kept.extend_from_slice(whole);
+            rest = after;
+        }
+        let der = wrap(&[wrap(&kept), signature.to_vec()].concat());
+        let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+    }
+
+    #[test]
+    fn a_certificate_of_version_1_is_one_too() {
+        let ca = Ca::new();
+        let (one, two) = (ca.client("one").issue(), ca.client("two").issue());
+        let old = version_1(one.cert_pem());
+        assert!(webpki::EndEntityCert::try_from(&CertificateDer::from_pem_slice(old.as_bytes()).unwrap()).is_err());
+        assert!(read(&old, one.key_pem()).is_ok());
+        assert_eq!(read(&old, two.key_pem()).unwrap_err(), "the client certificate does not belong to its key");
+    }
+
+    #[test]
+    fn a_certificate_that_is_cut_anywhere_is_none_and_nothing_crashes() {
+        let der = CertificateDer::from_pem_slice(Ca::new().client("one").issue().cert_pem().as_bytes()).unwrap();
+        assert!(public_key(&der).is_some());
+        for length in 0..der.len() {
+            assert!(public_key(&der[..length]).is_none(), "{length}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_with_a_pair_is_said_without_quoting_it() {
         let ca = Ca::new();
@@ -108,6 +192,12 @@ mod tests {
         let no_key = "the client certificate comes with a key that is not readable as PEM";
         assert_eq!(wrong(one.cert_pem(), one.cert_pem()), no_key);
         assert_eq!(wrong(one.cert_pem(), "hunter2"), no_key);
+        for encrypted in [
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n-----END EC PRIVATE KEY-----\n",
+        ] {
+            assert!(wrong(one.cert_pem(), encrypted).contains("a key that is encrypted"));
+        }
         let cut = &one.cert_pem()[..one.cert_pem().len() / 2];
         assert_eq!(wrong(cut, one.key_pem()), "the client certificate is not readable as PEM");
         let rubbish = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

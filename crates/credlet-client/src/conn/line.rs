@@ -4,8 +4,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -152,6 +154,9 @@ pub(super) struct Io {
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Who will be woken then.
     listener: Option<Waker>,
+    /// Why it cannot be written to any more, while the server's own word for that is awaited.
+    broken: Option<io::Error>,
+    patience: Option<Pin<Box<Sleep>>>,
     _live: TaskTrackerToken,
 }
 
@@ -160,9 +165,9 @@ pub(super) enum Inner {
     Tls(Box<TlsStream<ReadAhead>>),
 }
 
-macro_rules! inner {
-    ($io:expr, $stream:ident => $call:expr) => {
-        match &mut $io.inner {
+macro_rules! on {
+    ($inner:expr, $stream:ident => $call:expr) => {
+        match $inner {
             Inner::Plain($stream) => $call,
             Inner::Tls($stream) => $call,
         }
@@ -173,7 +178,7 @@ impl Io {
     pub(super) fn new(inner: Inner, line: Line) -> Self {
         let cut = Box::pin(line.stop.clone().cancelled_owned());
         let live = line.gate.enter();
-        Self { inner, line: Arc::new(line), cut, listener: None, _live: live }
+        Self { inner, line: Arc::new(line), cut, listener: None, broken: None, patience: None, _live: live }
     }
 
     pub(super) fn line(&self) -> &Arc<Line> {
@@ -191,18 +196,51 @@ impl Io {
         self.cut.as_mut().poll(cx).is_ready()
     }
 
-    /// The server may have said why it closed before we wrote: that is the error to keep.
-    fn last_words(&mut self, cx: &mut Context<'_>, error: io::Error) -> io::Error {
+    /// What comes of writing. If it is an error, the server may have said why it closed before we wrote: that is the one to
+    /// keep.
+    fn written<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&mut Inner, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if self.line.stop.is_cancelled() {
+            return Poll::Ready(Err(aborted()));
+        }
+        let error = match self.broken.take() {
+            Some(error) => error,
+            None => match ready!(write(&mut self.inner, cx)) {
+                Ok(written) => return Poll::Ready(Ok(written)),
+                Err(error) => error,
+            },
+        };
+        match self.last_words(cx) {
+            Poll::Ready(said) => Poll::Ready(Err(self.line.note(said.unwrap_or(error)))),
+            Poll::Pending => {
+                self.broken = Some(error);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// They may be on their way to us still when we know already that nobody listens. But one that says nothing is not
+    /// waited for for long.
+    fn last_words(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Error>> {
+        const PATIENCE: Duration = Duration::from_secs(5);
         let mut scratch = [0; 64];
         for _ in 0..16 {
             let mut buffer = ReadBuf::new(&mut scratch);
-            match inner!(self, stream => Pin::new(stream).poll_read(cx, &mut buffer)) {
-                Poll::Ready(Err(said)) if words::tls(&said).is_some() => return self.line.note(said),
+            match on!(&mut self.inner, stream => Pin::new(stream).poll_read(cx, &mut buffer)) {
+                Poll::Ready(Err(said)) if words::tls(&said).is_some() => return Poll::Ready(Some(said)),
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Pending if matches!(self.inner, Inner::Tls(_)) => {
+                    let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(PATIENCE)));
+                    ready!(patience.as_mut().poll(cx));
+                    break;
+                }
                 _ => break,
             }
         }
-        self.line.note(error)
+        Poll::Ready(None)
     }
 }
 
@@ -217,7 +255,7 @@ impl AsyncRead for Io {
             return Poll::Ready(Err(aborted()));
         }
         let before = buffer.filled().len();
-        let result = ready!(inner!(self, stream => Pin::new(stream).poll_read(cx, buffer)));
+        let result = ready!(on!(&mut self.inner, stream => Pin::new(stream).poll_read(cx, buffer)));
         if result.is_ok() && buffer.filled().len() == before && buffer.remaining() > 0 {
             self.line.blame("the server closed it".into());
         }
@@ -227,11 +265,7 @@ impl AsyncRead for Io {
 
 impl AsyncWrite for Io {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if self.line.stop.is_cancelled() {
-            return Poll::Ready(Err(aborted()));
-        }
-        let result = ready!(inner!(self, stream => Pin::new(stream).poll_write(cx, bytes)));
-        Poll::Ready(result.map_err(|error| self.last_words(cx, error)))
+        self.written(cx, |inner, cx| on!(inner, stream => Pin::new(stream).poll_write(cx, bytes)))
     }
 
     fn poll_write_vectored(
@@ -239,11 +273,7 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.line.stop.is_cancelled() {
-            return Poll::Ready(Err(aborted()));
-        }
-        let result = ready!(inner!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices)));
-        Poll::Ready(result.map_err(|error| self.last_words(cx, error)))
+        self.written(cx, |inner, cx| on!(inner, stream => Pin::new(stream).poll_write_vectored(cx, slices)))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -254,10 +284,10 @@ impl AsyncWrite for Io {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        inner!(self, stream => Pin::new(stream).poll_flush(cx))
+        self.written(cx, |inner, cx| on!(inner, stream => Pin::new(stream).poll_flush(cx)))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        inner!(self, stream => Pin::new(stream).poll_shutdown(cx))
+        on!(&mut self.inner, stream => Pin::new(stream).poll_shutdown(cx))
     }
 }

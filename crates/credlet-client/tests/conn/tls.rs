@@ -1,11 +1,14 @@
 //! Whom we believe, and what is said when we do not. The ten cases of a bundle are in `src/conn/verifier.rs`.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use credlet_client::conn::{Client, Error, Roots};
+use credlet_client::conn::{Client, Connecting, Error, Roots, Route, Target};
 use credlet_testkit::ca::Ca;
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::server::{Options, Server, TLS12, TLS13};
 use crate::support::{client, credential, get, settings, soon, whole};
@@ -96,6 +99,81 @@ async fn a_server_that_does_not_accept_our_certificate_is_said_to() {
     }
 }
 
+/// A way on which the third thing that is written, which is the request, finds nobody who listens; and on which it is not
+/// known at once that there is something to read.
+#[derive(Debug)]
+struct Late(std::net::SocketAddr);
+
+struct LateWire {
+    stream: TcpStream,
+    writes: usize,
+    looks: usize,
+}
+
+impl Route for Late {
+    fn connect<'a>(&'a self, _: &'a Target) -> Connecting<'a> {
+        Box::pin(async {
+            let stream = TcpStream::connect(self.0).await.unwrap();
+            Ok(Box::new(LateWire { stream, writes: 0, looks: 0 }) as _)
+        })
+    }
+}
+
+impl AsyncRead for LateWire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.looks += usize::from(self.writes > 2);
+        if self.writes > 2 && self.looks < 10 {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for LateWire {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.writes += 1;
+        if self.writes > 2 {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test]
+async fn why_a_server_refuses_is_heard_although_it_does_not_listen_any_more() {
+    for protocol in ["h2", "http/1.1"] {
+        let options = Options { mutual: true, versions: TLS13, alpn: vec![protocol], ..Options::default() };
+        let server = Server::with(options).await;
+        let mut settings = settings(&server.url(), server.ca.pem());
+        settings.route = Some(Arc::new(Late(server.at)));
+        let client = Client::new(settings).unwrap();
+        client.publish(credential(1, "t", Some(&Ca::new().client("stranger").issue()))).unwrap();
+        let error = whole(&soon(get(&client, "/")).await.unwrap_err());
+        assert!(error.contains("it does not accept our client certificate"), "{protocol}: {error}");
+    }
+}
+
 async fn says(bytes: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
@@ -146,7 +224,7 @@ async fn certificates_are_judged_by_the_clock_that_is_given() {
         fn monotonic(&self) -> std::time::Duration {
             self.0.monotonic()
         }
-        fn sleep(&self, duration: std::time::Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        fn sleep(&self, duration: std::time::Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
             self.0.sleep(duration)
         }
     }

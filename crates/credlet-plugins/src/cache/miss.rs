@@ -1,6 +1,7 @@
 //! The long way: one run of the plugin for all who wait.
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use credlet_api::exec::proxy_answer;
@@ -124,9 +125,8 @@ impl Call {
     async fn ask(&mut self, store: &Store, world: &World, tell: &mut (dyn FnMut(Note) + Send)) -> Answer {
         let started = world.clock.monotonic();
         let finished = match self.run(world).await {
-            Ok(Started::Alive { answer, process }) => return Self::alive(answer.stdout, process),
-            Ok(Started::Ended(finished)) => Ok(finished),
-            Err(error) => Err(error),
+            ControlFlow::Break(answer) => return answer,
+            ControlFlow::Continue(finished) => finished,
         };
         let took = world.clock.monotonic().saturating_sub(started);
         let now = world.clock.now();
@@ -210,9 +210,8 @@ impl Call {
     /// As without a cache, but for the version.
     async fn pass_on(&self, world: &World, tell: &mut (dyn FnMut(Note) + Send)) -> Answer {
         let finished = match self.run(world).await {
-            Ok(Started::Alive { answer, process }) => return Self::alive(answer.stdout, process),
-            Ok(Started::Ended(finished)) => Ok(finished),
-            Err(error) => Err(error),
+            ControlFlow::Break(answer) => return answer,
+            ControlFlow::Continue(finished) => finished,
         };
         let question = self.question.as_ref().filter(|_| self.mode != Mode::Off);
         match (&finished, question) {
@@ -234,12 +233,9 @@ impl Call {
         }
     }
 
-    /// Nothing to keep: where a proxy is good for others is for the plugin to say.
-    fn alive(stdout: Zeroizing<Vec<u8>>, process: Process) -> Answer {
-        Answer { process: Some(process), ..Answer::good(stdout) }
-    }
-
-    async fn run(&self, world: &World) -> Result<Started, RunError> {
+    /// Runs the plugin to its end. If it stays, because it is a proxy, there is nothing to keep: where a proxy is good for
+    /// others is for the plugin to say.
+    async fn run(&self, world: &World) -> ControlFlow<Answer, Result<Finished, RunError>> {
         let interactive = match &self.question {
             Some(question) => question.spec.interactive,
             None => world.env.stdin_is_terminal(),
@@ -254,10 +250,15 @@ impl Call {
             limits: LIMITS,
         };
         let knows_proxies = self.question.as_ref().is_some_and(|question| question.spec.lock_file_path.is_some());
-        if knows_proxies && self.mode != Mode::Ahead {
-            world.runner.start(program, proxy_answer).await
-        } else {
-            world.runner.run(program).await.map(Started::Ended)
+        if !knows_proxies || self.mode == Mode::Ahead {
+            return ControlFlow::Continue(world.runner.run(program).await);
+        }
+        match world.runner.start(program, proxy_answer).await {
+            Ok(Started::Alive { answer, process }) => {
+                ControlFlow::Break(Answer { process: Some(process), ..Answer::good(answer.stdout) })
+            }
+            Ok(Started::Ended(finished)) => ControlFlow::Continue(Ok(finished)),
+            Err(error) => ControlFlow::Continue(Err(error)),
         }
     }
 }

@@ -29,6 +29,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// they who close them: a request that meets a closing connection may be lost.
 const HEAD: Duration = Duration::from_secs(120);
 
+/// How many headers a request may have. Whoever acts for a member of many groups has one for each.
+const MOST_HEADERS: usize = 1_000;
+
 /// The ways in.
 #[derive(Debug)]
 pub(super) struct Doors {
@@ -157,7 +160,7 @@ impl Guest {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_headers(MOST_HEADERS);
         let ending = self.ending.clone();
         let served = builder.serve_connection(TokioIo::new(stream), self).with_upgrades();
         until_ending(Box::pin(served), http1::UpgradeableConnection::graceful_shutdown, ending).await;

@@ -53,7 +53,8 @@ impl Authorities {
         let host = asked.host().trim_start_matches('[').trim_end_matches(']');
         let usual = if self.server.is_https() { 443 } else { 80 };
         let port = match asked.as_str().strip_prefix(asked.host()).and_then(|rest| rest.strip_prefix(':')) {
-            None => usual,
+            // `host:` is as good as `host`.
+            None | Some("") => usual,
             Some(port) => match port.parse() {
                 Ok(port) => port,
                 Err(_) => return false,
@@ -67,7 +68,11 @@ impl Authorities {
     /// The same path and query at the API server.
     pub(super) fn addressed(&self, uri: &Uri) -> Result<Uri, Trouble> {
         let wrong = || Trouble::malformed("the target of a request begins with a slash");
-        let path = uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
+        let mut path = uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
+        if path.as_str().starts_with('?') {
+            // A whole URL may leave the slash out.
+            path = format!("/{}", path.as_str()).parse().map_err(|_| wrong())?;
+        }
         if !path.as_str().starts_with('/') {
             return Err(wrong());
         }
@@ -110,6 +115,7 @@ mod tests {
         }
         let usual = authorities("https://api.example", None);
         assert!(usual.allows("api.example") && usual.allows("api.example:443") && !usual.allows("api.example:80"));
+        assert!(usual.allows("api.example:") && authorities("https://api.example:", None).allows("api.example"));
         let six = authorities("https://[2001:db8::1]:6443", None);
         assert!(six.allows("[2001:db8::1]:6443") && !six.allows("[2001:db8::2]:6443"));
     }
@@ -132,6 +138,7 @@ mod tests {
             let uri = at.addressed(&path.parse().unwrap()).unwrap();
             assert_eq!(uri.to_string(), format!("https://api.example{path}"));
         }
+        assert_eq!(at.addressed(&Uri::from_static("https://api.example?a=b")).unwrap(), "https://api.example/?a=b");
         assert!(at.addressed(&Uri::from_static("*")).is_err());
     }
 }

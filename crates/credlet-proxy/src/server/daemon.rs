@@ -6,7 +6,9 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use credlet_core::{Ended, Env as _, Inherit, OsError, Starting, SystemEnv, close_inherited, start_reporting};
+use credlet_core::{
+    Clock as _, Ended, Env as _, Inherit, OsError, Starting, SystemClock, SystemEnv, close_inherited, start_reporting,
+};
 use tokio::sync::oneshot;
 
 use super::ask::{Answer, Control, ControlError};
@@ -71,7 +73,7 @@ impl Daemon {
                 if let Some(answer) = self.try_ask(lock_file).await? {
                     return Ok(answer);
                 }
-                tokio::time::sleep(pause).await;
+                SystemClock::new().sleep(pause).await;
                 match self.start().await? {
                     Begun::Ready => {}
                     // Started by hand, perhaps; or by a plugin that was killed when it had done so.
@@ -98,9 +100,16 @@ impl Daemon {
 
     /// Our turn to start it, until what this gives is dropped.
     async fn turn(&self) -> Result<File, DaemonError> {
-        let turn = listener::turn(self.dir.lock_file("start.lock")?, self.patience).await;
-        let turn = turn.map_err(|error| DaemonError::Start { reason: error.into() })?;
-        turn.ok_or(DaemonError::TimedOut { limit: self.patience })
+        const LOCK: &str = "start.lock";
+        loop {
+            let turn = listener::turn(self.dir.lock_file(LOCK)?, self.patience).await;
+            let turn = turn.map_err(|error| DaemonError::Start { reason: error.into() })?;
+            let turn = turn.ok_or(DaemonError::TimedOut { limit: self.patience })?;
+            // Else a proxy that ended meanwhile has taken it away.
+            if self.dir.is_in_place(LOCK, &turn) {
+                return Ok(turn);
+            }
+        }
     }
 
     /// Starts it and waits for its word.
@@ -149,15 +158,14 @@ impl Daemon {
 
 /// How one that says no more has ended: its streams are closed a moment before the system tells.
 async fn end_of(starting: &mut Starting) -> Option<Ended> {
-    let ended = async {
-        loop {
-            if let Some(ended) = starting.ended() {
-                return ended;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    let clock = SystemClock::new();
+    let until = clock.monotonic() + Duration::from_secs(2);
+    loop {
+        match starting.ended() {
+            None if clock.monotonic() < until => clock.sleep(Duration::from_millis(5)).await,
+            ended => return ended,
         }
-    };
-    tokio::time::timeout(Duration::from_secs(2), ended).await.ok()
+    }
 }
 
 /// A daemon that somebody waits for.

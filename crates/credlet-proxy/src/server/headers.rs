@@ -11,6 +11,20 @@ pub(super) fn limit(headers: &HeaderMap, largest: u32) -> Result<(), Trouble> {
     if size <= largest as usize { Ok(()) } else { Err(Trouble::large_head(largest)) }
 }
 
+/// Refuses a request whose length can be read in two ways. Of several codings the HTTP library looks at the last one, and
+/// nobody would undo the others. Lengths that differ it refuses in HTTP/1.1 itself, and makes equal ones into one.
+pub(super) fn one_length(headers: &HeaderMap) -> Result<(), Trouble> {
+    let codings: Vec<_> = items(headers, &TRANSFER_ENCODING).collect();
+    let coded = headers.contains_key(TRANSFER_ENCODING);
+    if coded && !matches!(codings.as_slice(), [one] if one.eq_ignore_ascii_case("chunked")) {
+        return Err(Trouble::malformed("a body may be coded for its transfer as `chunked`, once, and in no other way"));
+    }
+    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+        return Err(Trouble::malformed("a request says the length of its body once"));
+    }
+    Ok(())
+}
+
 /// Takes away what must not reach the API server:
 /// - what is for this hop: `Connection` and whatever it names, `Keep-Alive`, `Proxy-…`, `Transfer-Encoding`, `Upgrade`,
 ///   `TE` but for trailers, which pass through us;
@@ -128,6 +142,23 @@ mod tests {
         clean_request(&mut headers);
         assert_eq!(left(&headers), ["accept", "impersonate-user", "te", "trailer"]);
         assert_eq!(headers[TE], "trailers");
+    }
+
+    #[test]
+    fn a_length_is_said_once_and_in_one_way() {
+        for good in [&[][..], &[("content-length", "3")], &[("transfer-encoding", "Chunked"), ("content-length", "3")]]
+        {
+            assert!(one_length(&map(good)).is_ok(), "{good:?}");
+        }
+        for bad in [
+            &[("content-length", "3"), ("content-length", "3")][..],
+            &[("transfer-encoding", "gzip, chunked")],
+            &[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")],
+            &[("transfer-encoding", "identity")],
+            &[("transfer-encoding", "")],
+        ] {
+            assert!(one_length(&map(bad)).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -29,19 +29,27 @@ impl Place {
     /// # Errors
     /// [`ServeError::Taken`] when another proxy has it.
     pub(super) async fn take(dir: Dir) -> Result<Self, ServeError> {
-        let lock = dir.lock_file("daemon.lock")?;
+        const LOCK: &str = "daemon.lock";
         let unable = |error: io::Error| ServeError::Listen { reason: error.into() };
-        let lock = match lock.try_lock() {
-            Ok(()) => lock,
-            Err(TryLockError::Error(error)) => return Err(unable(error)),
-            Err(TryLockError::WouldBlock) if UnixStream::connect(dir.control()).await.is_ok() => {
-                return Err(ServeError::Taken);
+        loop {
+            let lock = dir.lock_file(LOCK)?;
+            let lock = match lock.try_lock() {
+                Ok(()) => lock,
+                Err(TryLockError::Error(error)) => return Err(unable(error)),
+                Err(TryLockError::WouldBlock) if UnixStream::connect(dir.control()).await.is_ok() => {
+                    return Err(ServeError::Taken);
+                }
+                // Nobody listens, so its holder is about to go: a killed process takes a moment to let go of its locks.
+                Err(TryLockError::WouldBlock) => {
+                    turn(lock, LAST_BREATH).await.map_err(unable)?.ok_or(ServeError::Taken)?
+                }
+            };
+            // One who went has taken it away.
+            if dir.is_in_place(LOCK, &lock) {
+                dir.remove_drafts();
+                return Ok(Self { dir, _lock: lock });
             }
-            // Nobody listens, so its holder is about to go: a killed process takes a moment to let go of its locks.
-            Err(TryLockError::WouldBlock) => turn(lock, LAST_BREATH).await.map_err(unable)?.ok_or(ServeError::Taken)?,
-        };
-        dir.remove_drafts();
-        Ok(Self { dir, _lock: lock })
+        }
     }
 
     /// Listens at `path`, in the place of whatever an earlier proxy has left there. The socket gets this name when it
@@ -74,9 +82,7 @@ impl Place {
 
     /// Lets the next proxy in.
     pub(super) fn leave(self) {
-        if self.dir.process().is_some() {
-            self.dir.remove();
-        }
+        self.dir.leave();
     }
 }
 
@@ -110,6 +116,44 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
+
+    /// One after the other serves, while others sweep: whoever has the place has it alone, and keeps its sockets.
+    #[test]
+    fn a_place_that_is_left_and_swept_all_the_time_has_one_holder_whose_sockets_stay() {
+        let runtime = tempfile::tempdir().unwrap();
+        let env = credlet_core::FixedEnv::new([("XDG_RUNTIME_DIR", runtime.path())]);
+        let (holders, left) = (AtomicUsize::new(0), AtomicUsize::new(3));
+        let serve = || {
+            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let mut served = 0;
+            while served < 100 {
+                let dir = Dir::of_daemon(&env, &"a".repeat(32)).unwrap();
+                tokio.block_on(async {
+                    let place = match Place::take(dir).await {
+                        Err(ServeError::Taken) => return,
+                        place => place.unwrap(),
+                    };
+                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "there are two of them");
+                    let _control = place.listen(place.dir.control()).unwrap();
+                    std::thread::yield_now();
+                    Caller::connect(place.dir.control()).unwrap();
+                    holders.fetch_sub(1, Ordering::SeqCst);
+                    place.hide();
+                    place.leave();
+                    served += 1;
+                });
+            }
+            left.fetch_sub(1, Ordering::SeqCst);
+        };
+        std::thread::scope(|scope| {
+            let servers = [scope.spawn(serve), scope.spawn(serve), scope.spawn(serve)];
+            while left.load(Ordering::SeqCst) > 0 && servers.iter().any(|server| !server.is_finished()) {
+                Dir::sweep(&env, jiff::Timestamp::UNIX_EPOCH);
+            }
+        });
+        Dir::sweep(&env, jiff::Timestamp::UNIX_EPOCH);
+        assert!(Dir::list(&env).is_empty(), "and nothing is left");
+    }
 
     #[tokio::test]
     async fn a_socket_has_its_name_only_while_somebody_listens_behind_it_and_never_for_others() {

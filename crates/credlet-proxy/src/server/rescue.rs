@@ -64,6 +64,12 @@ impl Trouble {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "this proxy has too many requests in flight")
     }
 
+    /// Nobody here could speak that protocol.
+    pub(super) fn unasked_upgrade() -> Self {
+        let message = "the API server changed to another protocol, which nobody had asked it to";
+        Self::new(StatusCode::BAD_GATEWAY, "broken", message)
+    }
+
     pub(super) fn unreadable() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "body", "the body of the request broke off")
     }

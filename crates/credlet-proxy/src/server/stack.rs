@@ -85,6 +85,7 @@ impl Stack {
             return Err(Trouble::too_many());
         }
         headers::limit(request.headers(), LARGEST_HEAD)?;
+        headers::one_length(request.headers())?;
 
         // 4. Is it for us? Before any header is believed: a page in a browser, or a client with a stale address, must
         //    not get an answer that is meant for another server.
@@ -120,6 +121,9 @@ impl Stack {
         // 9. All the way back: the same for the other direction. A `101` hands both connections to each other.
         if let Some(client_half) = client_half.filter(|_| response.status() == StatusCode::SWITCHING_PROTOCOLS) {
             return Ok(upgrade::join(client_half, response, in_flight, self.ending.clone()));
+        }
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Trouble::unasked_upgrade());
         }
         headers::clean_response(response.headers_mut());
         response.extensions_mut().clear();

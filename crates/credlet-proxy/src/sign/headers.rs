@@ -8,6 +8,7 @@ use credlet_client::conn::Credential;
 use credlet_core::{
     Ended, Fetched, Flight, Inherit, Limits, Patience, Program, Source, Stdin, Why, World, look_up, surroundings,
 };
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
@@ -88,6 +89,19 @@ impl Signer for Headers {
     }
 }
 
+/// Whoever sets these makes another request of it, or two.
+const OF_THE_CONNECTION: [HeaderName; 9] = [
+    HOST,
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    CONNECTION,
+    UPGRADE,
+    TE,
+    TRAILER,
+    EXPECT,
+    HeaderName::from_static("keep-alive"),
+];
+
 fn put(headers: &HeaderMap, head: &mut Parts) {
     for name in headers.keys() {
         head.headers.remove(name);
@@ -97,6 +111,9 @@ fn put(headers: &HeaderMap, head: &mut Parts) {
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), SignError> {
     let name = HeaderName::try_from(name).map_err(|_| wrong("a header has a name that no header can have"))?;
+    if OF_THE_CONNECTION.contains(&name) {
+        return Err(wrong(&format!("the header `{name}` says how a request travels, which is the proxy's business")));
+    }
     let value = HeaderValue::from_str(value);
     let mut value = value.map_err(|_| wrong("a header has a character that no header can carry"))?;
     value.set_sensitive(true);
@@ -199,6 +216,8 @@ mod tests {
         watch.text(format!("{signer:?} {head:?}"));
         let error = Headers::fixed([("x", &Secret::new(format!("{}\n", secret.expose())))]).unwrap_err();
         watch.error(&error);
+        let error = Headers::fixed([("Transfer-Encoding", &Secret::new("chunked"))]).unwrap_err().to_string();
+        assert!(error.contains("`transfer-encoding` says how a request travels"), "{error}");
     }
 
     #[test]
@@ -206,7 +225,7 @@ mod tests {
         let (headers, expires) = parse("CF-Token: a: b\r\n\nx-two:2\nexpires: 2030-01-02T03:04:05Z\n").unwrap();
         assert_eq!((&headers["cf-token"], &headers["x-two"]), (&"a: b".parse().unwrap(), &"2".parse().unwrap()));
         assert_eq!(expires.unwrap().to_string(), "2030-01-02T03:04:05Z");
-        for bad in ["", "hunter2", "a b: c", "Expires: soon\na: b", "a: \u{7f}"] {
+        for bad in ["", "hunter2", "a b: c", "Expires: soon\na: b", "a: \u{7f}", "Host: a", "a: b\ncontent-Length: 3"] {
             let error = parse(bad).unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
         }

@@ -109,6 +109,9 @@ async fn a_request_for_another_server_is_misdirected_in_whatever_form_it_comes()
     let authority = &proxy.authority;
     let whole_url = format!("GET https://{authority}/version HTTP/1.1\r\nHost: whatever\r\nConnection: close\r\n\r\n");
     assert!(proxy.raw(whole_url).await.starts_with("HTTP/1.1 200 "));
+    let no_path = format!("GET https://{authority}?a=b HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    assert!(proxy.raw(no_path).await.starts_with("HTTP/1.1 404 "));
+    assert_eq!(upstream.last_request().path, "/?a=b");
     for wrong in [
         "GET /version HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n".to_owned(),
         "GET /version HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".to_owned(),
@@ -129,7 +132,7 @@ async fn a_request_for_another_server_is_misdirected_in_whatever_form_it_comes()
     }
     let tunnel = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
     assert!(proxy.raw(tunnel).await.starts_with("HTTP/1.1 405 "));
-    assert_eq!(upstream.counts().requests, 1, "none of the others went out");
+    assert_eq!(upstream.counts().requests, 2, "none of the others went out");
 }
 
 #[tokio::test]
@@ -165,6 +168,71 @@ async fn a_request_with_two_lengths_never_becomes_two_requests() {
             assert!(lengths == 0 || seen.header("transfer-encoding").is_none(), "{what}: {seen:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_request_whose_length_could_be_read_otherwise_is_refused_and_nothing_of_it_goes_out() {
+    let ca = Ca::new();
+    let upstream = echo(&ca);
+    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    for (lines, body) in [
+        ("Content-Length: 2\r\nContent-Length: 3", "abc"),
+        ("Content-Length: 2, 2", "ab"),
+        ("Transfer-Encoding: gzip, chunked", "0\r\n\r\n"),
+        ("Transfer-Encoding: chunked, chunked", "0\r\n\r\n"),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
+        ("Transfer-Encoding: identity\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
+        ("Transfer-Encoding: xchunked", "0\r\n\r\n"),
+        ("X: y\r\n folded", ""),
+    ] {
+        let head = format!("POST /stream HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", proxy.authority);
+        let answer = proxy.raw(format!("{head}{lines}\r\n\r\n{body}")).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{lines}: {answer}");
+    }
+    assert_eq!(upstream.counts().requests, 0);
+}
+
+/// Whoever acts for a member of many groups says so in as many headers, and API servers have as many warnings.
+#[tokio::test]
+async fn headers_are_limited_by_their_size_and_not_by_a_small_number() {
+    let ca = Ca::new();
+    let many = 150;
+    for alpn in ["h2", "http/1.1"] {
+        let setup = Upstream::setup(&ca).alpn([alpn]).answering(move |request| {
+            let groups = request.headers().get_all("impersonate-group").iter().count();
+            ControlFlow::Break(Box::pin(async move {
+                let mut response = Response::new(Full::from(format!("{groups} groups")).boxed_unsync());
+                for at in 0..many {
+                    let warning = HeaderValue::from_str(&format!("299 - \"{at}\"")).unwrap();
+                    response.headers_mut().append("warning", warning);
+                }
+                response
+            }))
+        });
+        let upstream = setup.start();
+        let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+        // The API server of this test takes no more than a hundred by HTTP/1.1.
+        let groups = if alpn == "h2" { many } else { 50 };
+        let lines: String = (0..groups).map(|at| format!("Impersonate-Group: g{at}\r\n")).collect();
+        let head = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", proxy.authority);
+        let answer = proxy.raw(format!("{head}{lines}\r\n")).await;
+        assert!(answer.ends_with(&format!("{groups} groups")), "{alpn}: {answer}");
+        assert_eq!(answer.matches("\r\nwarning: ").count(), many, "{alpn}");
+    }
+}
+
+#[tokio::test]
+async fn a_protocol_that_nobody_asked_for_is_an_error_of_the_api_servers() {
+    let ca = Ca::new();
+    let setup = Upstream::setup(&ca).alpn(["http/1.1"]).answering(|_| {
+        let nothing = Full::from("").boxed_unsync();
+        ControlFlow::Break(Box::pin(async { Response::builder().status(101).body(nothing).unwrap() }))
+    });
+    let upstream = setup.start();
+    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let response = proxy.send(proxy.get("/version")).await;
+    assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+    assert_eq!(response.headers()["exec-proxy-error"], "broken");
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ users: [{{name: ada, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1
     let resolved = kubeconfig.resolve(&Overrides::default(), &SystemEnv).unwrap();
     let mut options = ClientOptions::new(Crypto::aws_lc_rs());
     options.authenticators = Arc::new(Authenticators::new(World::system()));
-    Exec::new(options.authenticator(&resolved).unwrap().unwrap())
+    Exec::new(options.authenticator(&resolved).unwrap().unwrap(), Arc::new(SystemClock::new()), None)
 }
 
 #[tokio::test]

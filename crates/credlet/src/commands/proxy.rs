@@ -112,7 +112,7 @@ const EXAMPLES: &str = "\
 Examples:
   credlet proxy pkcs11 'pkcs11:token=me;object=kube?module-name=opensc-pkcs11'
   credlet proxy sigv4 --region eu-west-3 --service execute-api
-  credlet proxy headers --command 'my-headers --fresh'
+  credlet proxy headers -- my-headers --fresh
   credlet proxy exec -- aws eks get-token --cluster-name blue
   credlet proxy ls
 

@@ -16,6 +16,7 @@ use credlet_client::authenticator::ExecSettings;
 use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::{HeaderCredential, Resolved};
 use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, leave_interrupts_to_others, look_up, start_attached};
+use credlet_plugins::proxy::bridge::local;
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{Authority, Control, Loopback, Options, Server, Target};
@@ -78,6 +79,7 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
     let world = World::system();
     let signer = signer(&resolved, &cluster, global, &world)?;
 
+    Dir::sweep(&SystemEnv, world.clock.now());
     let dir = Dir::of_this_process(&SystemEnv).map_err(told)?;
     let target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).map_err(told)?;
     let mut options = Options::new(target, dir.clone());
@@ -157,13 +159,17 @@ fn signer(resolved: &Resolved, cluster: &Cluster, global: &Global, world: &World
         let options = global.client_options()?;
         let mut settings = ExecSettings::new(options.crypto.clone());
         settings.options = options.exec.clone();
-        return Ok(Arc::new(Exec::new(options.authenticators.exec(exec, &settings)?)));
+        let proxies = ExecProxies::of_this_process();
+        settings.options.lock_file = proxies.clone().map(|proxies| proxies as _);
+        let authenticator = options.authenticators.exec(exec, &settings)?;
+        return Ok(Arc::new(Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _))));
     }
     if let Some(HeaderCredential::TokenFile { file, inline }) = identity.header.as_ref().map(|header| &header.value) {
-        let clock = world.clock.clone();
+        let clock = &world.clock;
+        let (file, inline) = (file.clone(), inline.clone());
         let authenticator =
-            credlet_client::Authenticator::token_file(file.clone(), inline.clone(), clock, Arc::new(NoObserver));
-        return Ok(Arc::new(Exec::new(authenticator)));
+            credlet_client::Authenticator::token_file(file, inline, clock.clone(), Arc::new(NoObserver));
+        return Ok(Arc::new(Exec::new(authenticator, clock.clone(), None)));
     }
     if identity.auth_provider_in_use().is_some() {
         return Err(CliError::usage("the user's `auth-provider` cannot be used by a proxy"));
@@ -195,7 +201,7 @@ fn kubeconfig(
         "current-context": "run",
         "contexts": [{"name": "run", "context": {"cluster": "run", "user": "run", "namespace": resolved.namespace.value}}],
         "clusters": [{"name": "run", "cluster": {
-            "server": format!("https://127.0.0.1:{port}"),
+            "server": local(port, &resolved.server.value),
             "certificate-authority-data": STANDARD.encode(authority.certificate()),
         }}],
         "users": [{"name": "run", "user": user}],

@@ -1,8 +1,9 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use credlet_testkit::plugin::Plugin;
 
-use super::support::{CREDLET, Home};
+use super::support::{CREDLET, Home, exec_command};
 
 /// The text of the kubeconfig, as it is.
 fn text(home: &Home) -> String {
@@ -116,6 +117,50 @@ fn a_command_gets_a_kubeconfig_of_its_own_and_leaves_nothing() {
     assert!(left.is_empty(), "{left:?}");
     let killed = home.run(&["run", "--", "/bin/sh", "-c", "kill -TERM $$"]);
     assert_eq!(killed.code, None, "a signal is a signal");
+}
+
+/// As Rancher's: the API is below a path, which the client puts before its own.
+#[test]
+fn the_path_of_a_server_stays_before_those_of_requests_on_either_way() {
+    let (home, _plugin) = with_plugin();
+    let config = text(&home).replace(&home.server.url(), &format!("{}/k8s/clusters/x", home.server.url()));
+    fs::write(home.path(".kube/config"), &config).unwrap();
+    let below = || home.server.last_request().path;
+    home.run(&["get", "/readyz"]);
+    assert_eq!(below(), "/k8s/clusters/x/readyz", "as it is without a proxy");
+    home.run(&["run", "--", CREDLET, "get", "/one"]);
+    assert_eq!(below(), "/k8s/clusters/x/one");
+    home.run(&["bridge", "convert", "--program", CREDLET]).data();
+    home.run(&["get", "/two"]);
+    assert_eq!(below(), "/k8s/clusters/x/two");
+    home.run(&["bridge", "revert"]).data();
+    assert_eq!(text(&home), config);
+    // It found the proxy to end, which takes it a moment.
+    while !home.run(&["proxy", "ls"]).data().is_empty() {}
+}
+
+/// A script of the user's own, say, around `credlet proxy`.
+#[test]
+fn a_plugin_that_answers_with_a_proxy_of_its_own_is_used_on_either_way() {
+    let home = Home::empty();
+    let token = home.watch.secret("token");
+    home.server.accept_token_as(token.expose(), "ada");
+    let (headers, wrapper) = (home.path("headers"), home.path("wrapper"));
+    fs::write(&headers, format!("Authorization: Bearer {}\n", token.expose())).unwrap();
+    let script = format!("#!/bin/sh\nexec {CREDLET} proxy headers --file {}\n", headers.display());
+    fs::write(&wrapper, script).unwrap();
+    for (path, mode) in [(&headers, 0o600), (&wrapper, 0o700)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let user = exec_command(&wrapper, "Never").replace("exec: {", "exec: {provideClusterInfo: true, ");
+    home.write_config(&user);
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    assert_eq!(home.run(&["run", "--", CREDLET, "get", "/readyz"]).data(), "ok");
+    home.run(&["bridge", "convert", "--program", CREDLET]).data();
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    home.run(&["proxy", "stop", "--all"]).data();
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok", "both are started again");
+    home.run(&["proxy", "stop", "--all"]);
 }
 
 #[test]

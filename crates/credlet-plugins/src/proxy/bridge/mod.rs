@@ -79,8 +79,8 @@ impl Bridge {
     /// When the extension looks like one of ours and is none, or the port is not one of this machine.
     pub fn of(cluster: &Cluster) -> Result<Option<(Self, u16)>, BridgeError> {
         let Some(bridge) = cluster.config.as_ref().map(Self::read).transpose()?.flatten() else { return Ok(None) };
-        let port = cluster.server.strip_prefix("https://127.0.0.1:").and_then(|port| port.parse().ok());
-        Ok(Some((bridge, port.filter(|port| *port > 0).ok_or(BridgeError::Port)?)))
+        let port = port_of(&cluster.server).filter(|port| cluster.server == local(*port, &bridge.upstream.server));
+        Ok(Some((bridge, port.ok_or(BridgeError::Port)?)))
     }
 
     fn read(extension: &Extension) -> Result<Option<Self>, BridgeError> {
@@ -123,6 +123,20 @@ impl Bridge {
         // Plain data: there is nothing in it that cannot be written.
         serde_json::to_value(Wire { credlet: inner }).unwrap_or_default()
     }
+}
+
+/// The address at this port of this machine for a client of `server`. Its path is the server's own: the client puts it
+/// before every request, and the proxy changes none.
+pub fn local(port: u16, server: &str) -> String {
+    let path = server.parse::<http::Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
+    format!("https://127.0.0.1:{port}{}", path.unwrap_or_default())
+}
+
+/// The port in such an address.
+pub fn port_of(local: &str) -> Option<u16> {
+    let port = local.strip_prefix("https://127.0.0.1:")?;
+    let (port, _) = port.split_at(port.find('/').unwrap_or(port.len()));
+    port.parse().ok().filter(|port| *port > 0)
 }
 
 /// A bridge to be written into a kubeconfig.
@@ -280,7 +294,7 @@ pub enum BridgeError {
     #[error("the cluster's extension says that it is a bridge, but not where it leads")]
     Extension,
     /// The address was changed by hand.
-    #[error("the cluster is a bridge, but its address is no port of this machine")]
+    #[error("the cluster is a bridge, but its address is no port of this machine with the path of the API server's")]
     Port,
 }
 

@@ -88,7 +88,7 @@ fn every_way_of_writing_is_converted_and_comes_back_to_the_byte() {
         assert_ne!(&**new, text);
         let config = decoded(&new).unwrap();
         let cluster = &config.clusters.iter().find(|entry| entry.name == "prod").unwrap().item;
-        assert_eq!(cluster.server.value.expose(), "https://127.0.0.1:37443");
+        assert_eq!(cluster.server.value.expose(), "https://127.0.0.1:37443/k8s/x");
         assert_eq!(cluster.certificate_authority_data.value.expose(), PIN_ME.as_bytes());
         assert_eq!(find(&new, "prod").unwrap().unwrap(), plan().bridge);
         let user = &config.users.iter().find(|entry| entry.name == "ada").unwrap().item;
@@ -167,14 +167,15 @@ fn a_plugin_finds_out_where_the_bridge_leads() {
     let bridge = plan().bridge;
     let config = Some(Extension::from_value(&bridge.extension()));
     let cluster = |server: &str, config| Cluster { server: server.into(), config, ..Cluster::default() };
-    let found = Bridge::of(&cluster("https://127.0.0.1:37443", config.clone())).unwrap();
+    let found = Bridge::of(&cluster("https://127.0.0.1:37443/k8s/x", config.clone())).unwrap();
     assert_eq!(found, Some((bridge, 37443)));
     assert_eq!(Bridge::of(&cluster("https://127.0.0.1:37443", None)).unwrap(), None);
     let foreign = Extension::from_json(r#"{"audience":"x"}"#).ok();
     assert_eq!(Bridge::of(&cluster("https://127.0.0.1:37443", foreign)).unwrap(), None);
     for server in [
         "https://127.0.0.1",
-        "https://127.0.0.1:0",
+        "https://127.0.0.1:0/k8s/x",
+        "https://127.0.0.1:5",
         "https://evil.example:1",
         "http://127.0.0.1:5",
         "https://127.0.0.1:5/x",
@@ -188,4 +189,19 @@ fn a_plugin_finds_out_where_the_bridge_leads() {
         let config = Extension::from_json(wrong).ok();
         assert_eq!(Bridge::of(&cluster("https://127.0.0.1:1", config)), Err(BridgeError::Extension), "{wrong}");
     }
+}
+
+#[test]
+fn the_local_address_has_the_path_of_the_servers_and_nothing_else_of_it() {
+    for (server, wanted) in [
+        ("https://real.example", "https://127.0.0.1:5"),
+        ("https://real.example/", "https://127.0.0.1:5"),
+        ("https://real.example:6443/a%2Fb/c/?x=1#y", "https://127.0.0.1:5/a%2Fb/c"),
+        ("https://real.example?x=/y", "https://127.0.0.1:5"),
+        ("nonsense of a kind", "https://127.0.0.1:5"),
+    ] {
+        assert_eq!(local(5, server), wanted, "{server}");
+        assert_eq!(port_of(wanted), Some(5));
+    }
+    assert_eq!(port_of("https://127.0.0.1:65536/x"), None);
 }

@@ -19,7 +19,7 @@ pub(super) fn cluster(old: &Cluster, plan: &Plan) -> Fields {
     });
     let ours = json!({"name": EXEC_EXTENSION, "extension": plan.bridge.extension()});
     let mut fields = vec![
-        ("server", json!(format!("https://127.0.0.1:{}", plan.port))),
+        ("server", json!(super::local(plan.port, &plan.bridge.upstream.server))),
         ("certificate-authority-data", json!(STANDARD.encode(&plan.authority))),
     ];
     if old.disable_compression.value {

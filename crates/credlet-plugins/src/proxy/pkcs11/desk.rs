@@ -28,8 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often somebody looks whether the token is still there, while nothing else is to be done.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How long a token may take to say goodbye.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a token may take to say goodbye, with what it is doing in that moment: a TPM on a busy machine takes its time,
+/// and nobody waits for us any more.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Whom the thread answers.
 type Reply<T> = Sender<Result<T, Pkcs11Error>>;
@@ -51,6 +52,8 @@ pub(super) struct Desk {
 
 #[derive(Default)]
 struct State {
+    /// Nothing is begun any more.
+    closing: AtomicBool,
     lost: AtomicBool,
     losses: AtomicU64,
     /// The token that waits for a PIN.
@@ -118,12 +121,16 @@ impl Desk {
     }
 
     /// Ends session and thread. A TPM keeps what it was told to load if nobody tells it otherwise, and some cards stay
-    /// open for whoever comes next.
+    /// open for whoever comes next. What was asked for and not begun is not done any more: there may be a lot of it, and
+    /// those who asked are gone, or will be.
     pub(super) fn close(&self) {
+        self.state.closing.store(true, Ordering::Release);
         let (done, closed) = mpsc::channel();
         if self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(Job::Close { done }).is_ok() {
             // A library that hangs shall not keep us.
-            let _ = off_the_async_threads(|| closed.recv_timeout(FAREWELL));
+            if off_the_async_threads(|| closed.recv_timeout(FAREWELL)) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!("the token did not let go in time, and may keep what was loaded into it");
+            }
         }
     }
 
@@ -182,6 +189,9 @@ impl Clerk {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             };
+            if self.state.closing.load(Ordering::Acquire) && !matches!(job, Job::Close { .. }) {
+                continue;
+            }
             *self.state.busy() = Some(now());
             // Who asked may have lost patience, here and below.
             match job {
@@ -313,6 +323,40 @@ mod tests {
         assert_eq!(desk.locked().as_deref(), Some("t"));
         drop(desk);
         assert_eq!(tries.iter().collect::<Vec<_>>(), ["1234", "0000"]);
+    }
+
+    #[test]
+    fn a_desk_that_closes_begins_nothing_that_stands_in_line() {
+        let (begun, begins) = mpsc::channel();
+        let (go_on, wait) = mpsc::channel::<()>();
+        let open = move |_: &Options| {
+            begun.send(()).unwrap();
+            let _ = wait.recv();
+            Err(Pkcs11Error::NoPin { token: "t".to_owned() })
+        };
+        let (jobs, inbox) = mpsc::channel();
+        let state = Arc::new(State::default());
+        let clerk = Clerk { options: options(), open: Box::new(open), first: None, token: None, state: state.clone() };
+        let working = thread::spawn(move || clerk.work(&inbox));
+        let desk = Desk { jobs: Mutex::new(jobs), state };
+        let replies = std::iter::repeat_with(|| {
+            let (reply, answer) = mpsc::channel();
+            desk.jobs.lock().unwrap().send(Job::Find { pin: None, reply }).unwrap();
+            answer
+        });
+        let replies: Vec<_> = replies.take(4).collect();
+        begins.recv().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| desk.close());
+            while !desk.state.closing.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            replies.iter().for_each(|_| go_on.send(()).unwrap());
+        });
+        working.join().unwrap();
+        assert_eq!(begins.try_iter().count(), 0, "none but the first was begun");
+        assert!(replies[0].recv().unwrap().is_err() && replies[1..].iter().all(|reply| reply.recv().is_err()));
+        assert!(desk.find(None).is_err());
     }
 
     #[test]

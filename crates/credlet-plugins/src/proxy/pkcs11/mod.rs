@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use credlet_api::Secret;
 use credlet_client::conn::{Credential, Identity};
+use credlet_core::{Clock as _, SystemClock};
 use credlet_proxy::sign::{SignError, Signer, Signing};
 use rustls::sign::CertifiedKey;
 
@@ -125,8 +126,9 @@ impl Signer for Pkcs11Signer {
     /// A token that takes its time waits for somebody: to touch it, as a rule. Its library does not say so.
     fn person(&self) -> Option<Pin<Box<dyn Future<Output = SignError> + Send + '_>>> {
         Some(Box::pin(async {
+            let clock = SystemClock::new();
             while self.desk.busy_for() < TOUCH {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                clock.sleep(Duration::from_millis(100)).await;
             }
             Pkcs11Error::Slow { seconds: TOUCH.as_secs() }.into()
         }))

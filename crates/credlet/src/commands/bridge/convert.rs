@@ -109,12 +109,12 @@ pub(super) fn revert(args: &RevertArgs, global: &Global) -> Outcome {
 fn end(place: &Place, found: &Bridge) -> Result<(), CliError> {
     let config = Config::decode(place.text.as_bytes()).unwrap_or_default();
     let cluster = config.clusters.iter().find(|entry| entry.name == place.cluster);
-    let server = cluster.map(|cluster| cluster.item.server.value.expose().to_owned()).unwrap_or_default();
+    let port = cluster.and_then(|cluster| bridge::port_of(cluster.item.server.value.expose()));
     runtime::run(async {
         for dir in Dir::list(&SystemEnv).into_iter().filter(Dir::is_served) {
             let Ok(control) = Control::of(&dir) else { continue };
-            let port = control.status().await.ok().and_then(|report| report.port);
-            if port.is_some_and(|port| server.ends_with(&format!(":{port}"))) {
+            let its_port = control.status().await.ok().and_then(|report| report.port);
+            if port.is_some() && its_port == port {
                 // One that has just ended has ended.
                 let _ = control.stop().await;
             }

@@ -141,6 +141,7 @@ fn prepare(words: &[OsString]) -> Result<(Arc<dyn credlet_proxy::sign::Signer>, 
     let info = SystemEnv.var(EXEC_INFO_ENV).unwrap_or_default();
     let info = ExecInfo::load(info.as_encoded_bytes()).map_err(told)?;
     let place = Place::of(&info, &args.global)?;
+    Dir::sweep(&SystemEnv, world.clock.now());
     let dir = place.dir(words, &wanted.life)?;
     // Without a log it serves all the same.
     if let Ok(file) = LogFile::open(&dir) {

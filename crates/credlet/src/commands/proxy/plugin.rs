@@ -134,6 +134,7 @@ fn begin(wanted: Wanted, global: &Global, info: &ExecInfo) -> Result<(Server, to
     }
     let lock_file = way_in(info, &place)?;
     let system = World::system();
+    Dir::sweep(&SystemEnv, system.clock.now());
     let dir = Dir::of_this_process(&SystemEnv).map_err(super::life::told)?;
     let mut options = place.options(dir.clone(), &wanted.life, &system)?;
     options.leases = lock_file.into_iter().collect();

@@ -14,6 +14,7 @@ use credlet_core::{ExecOptions, World, plugin_policy};
 use credlet_plugins::aws::{self, Chain};
 use credlet_plugins::proxy::pkcs11::{self, PinSource, Pkcs11Error, Pkcs11Signer, Uri, UriError, module};
 use credlet_plugins::proxy::sigv4::{self, Sigv4Signer};
+use credlet_proxy::client::ExecProxies;
 use credlet_proxy::sign::{Exec, File, Headers, Signer};
 
 use crate::error::CliError;
@@ -203,9 +204,12 @@ fn another(args: ExecArgs, cluster: &Cluster, world: &World) -> Result<Exec, Cli
     config.interactive_mode = InteractiveMode::Never;
     config.provide_cluster_info = args.provide_cluster_info;
     let mut settings = ExecSettings::new(Crypto::aws_lc_rs());
+    let proxies = ExecProxies::from_env(&*world.env);
     settings.options = ExecOptions { policy: plugin_policy(None, &*world.env)?, ..ExecOptions::default() };
+    settings.options.lock_file = proxies.clone().map(|proxies| proxies as _);
     let authenticators = Authenticators::new(world.clone());
-    Ok(Exec::new(authenticators.exec(&KubeconfigExec::new(config, cluster.clone()), &settings)?))
+    let authenticator = authenticators.exec(&KubeconfigExec::new(config, cluster.clone()), &settings)?;
+    Ok(Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _)))
 }
 
 fn read(path: &std::path::Path) -> Result<Vec<u8>, CliError> {
