@@ -7,6 +7,8 @@ use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use x509_parser::asn1_rs::FromDer as _;
+use x509_parser::certificate::X509Certificate;
 
 use super::{Crypto, Error};
 
@@ -54,38 +56,10 @@ impl Identity {
     }
 }
 
-/// The key in a certificate, as DER: its `subjectPublicKeyInfo`. What else is in it is for the server to judge.
+/// The key in a certificate, as DER. What else is in it is for the server to judge.
 fn public_key(certificate: &[u8]) -> Option<&[u8]> {
-    const SEQUENCE: u8 = 0x30;
-    const VERSION: u8 = 0xa0;
-    let (SEQUENCE, signed, _, []) = element(certificate)? else { return None };
-    let (SEQUENCE, mut rest, ..) = element(signed)? else { return None };
-    if let (VERSION, _, _, after) = element(rest)? {
-        rest = after;
-    }
-    // Number, algorithm, issuer, validity, subject.
-    for _ in 0..5 {
-        (_, _, _, rest) = element(rest)?;
-    }
-    let (SEQUENCE, _, key, _) = element(rest)? else { return None };
-    Some(key)
-}
-
-/// The first element of some DER: its tag, its content, both together, and what follows.
-fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8], &[u8])> {
-    let (&tag, rest) = der.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        // No certificate has more than three bytes of length.
-        0x81..=0x83 => {
-            let (length, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
-            (length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
-        }
-        _ => return None,
-    };
-    let (content, after) = rest.split_at_checked(length)?;
-    Some((tag, content, &der[..der.len() - after.len()], after))
+    let (rest, certificate) = X509Certificate::from_der(certificate).ok()?;
+    rest.is_empty().then_some(certificate.tbs_certificate.subject_pki.raw)
 }
 
 /// By certificate chain. Equal certificates have equal keys, and a key elsewhere could not be compared.
@@ -122,6 +96,7 @@ impl ResolvesClientCert for Resolver {
 #[cfg(test)]
 mod tests {
     use credlet_testkit::ca::Ca;
+    use x509_parser::asn1_rs::Any;
 
     use super::*;
 
@@ -147,18 +122,24 @@ mod tests {
             let length = u16::try_from(content.len()).unwrap().to_be_bytes();
             [&[0x30, 0x82], &length, content].concat()
         };
+        // The content of the first element, all of it, and what follows.
+        let element = |der: &[u8]| {
+            let (after, first) = Any::from_der(der).unwrap();
+            (first.data.to_vec(), der[..der.len() - after.len()].to_vec(), after.to_vec())
+        };
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-        let (_, certificate, ..) = element(&der).unwrap();
-        let (_, signed, _, signature) = element(certificate).unwrap();
-        let (version, _, _, mut rest) = element(signed).unwrap();
-        assert_eq!(version, 0xa0);
+        let (certificate, ..) = element(&der);
+        let (signed, _, signature) = element(&certificate);
+        let (_, version, mut rest) = element(&signed);
+        assert_eq!(version, [0xa0, 3, 2, 1, 2]);
         let mut kept = Vec::new();
+        // Number, algorithm, issuer, validity, subject and key.
         for _ in 0..6 {
-            let (_, _, whole, after) = element(rest).unwrap();
-            kept.extend_from_slice(whole);
+            let (_, whole, after) = element(&rest);
+            kept.extend(whole);
             rest = after;
         }
-        let der = wrap(&[wrap(&kept), signature.to_vec()].concat());
+        let der = wrap(&[wrap(&kept), signature].concat());
         let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
         format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
     }
