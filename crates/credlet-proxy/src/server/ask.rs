@@ -112,7 +112,7 @@ impl Control {
         }
         let text = String::from_utf8(std::mem::take(&mut *text)).map_err(|_| ControlError::Unreadable)?;
         let text = Secret::new(text);
-        let wants = head.headers.get(WANTS).and_then(|wants| Some(wants.to_str().ok()?.to_owned()));
+        let wants = head.headers.get(WANTS).map(|wants| String::from_utf8_lossy(wants.as_bytes()).into_owned());
         match head.status {
             code if code.is_success() => Ok((text, wants)),
             StatusCode::SERVICE_UNAVAILABLE => Err(ControlError::Gone),

@@ -117,7 +117,9 @@ fn credential<E: fmt::Display>(shared: &Shared, answer: Result<ExecCredentialSta
     match answer {
         Ok(status) => {
             let mut response = said(StatusCode::OK, status.encode(VERSION).to_string());
-            let wants = shared.wants().and_then(|wants| HeaderValue::from_str(&wants).ok());
+            // As a token calls itself: in letters of any kind, and perhaps on two lines.
+            let wants = shared.wants().map(|wants| credlet_api::visible(&wants).replace(char::is_control, " "));
+            let wants = wants.and_then(|wants| HeaderValue::from_bytes(wants.as_bytes()).ok());
             response.headers_mut().extend(wants.map(|wants| (http::HeaderName::from_static(WANTS), wants)));
             response
         }

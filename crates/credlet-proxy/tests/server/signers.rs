@@ -191,7 +191,7 @@ impl Signer for Card {
     }
 
     fn wants(&self) -> Option<String> {
-        self.0.lock().unwrap().is_none().then(|| "PIN of the token \"blue\"".into())
+        self.0.lock().unwrap().is_none().then(|| "PIN of the token \"bleuté\"\n:".into())
     }
 
     fn unlock(&self, answer: credlet_api::Secret) -> Signing<'_, ()> {
@@ -217,7 +217,7 @@ async fn what_a_signer_wants_from_a_person_reaches_it_by_the_other_socket_and_no
     assert!(text(response).await.contains("tell me the PIN"));
     let (_lock, path) = crate::support::locked(home.path(), "lock");
     let wants = proxy.control().lease(Some(&path)).await.unwrap().wants;
-    assert_eq!(wants.as_deref(), Some("PIN of the token \"blue\""));
+    assert_eq!(wants.as_deref(), Some("PIN of the token \"bleuté\" :"));
     proxy.control().unlock(&pin).await.unwrap();
     assert_eq!(proxy.control().lease(Some(&path)).await.unwrap().wants, None);
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);

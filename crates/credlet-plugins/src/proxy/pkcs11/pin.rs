@@ -25,7 +25,8 @@ impl PinSource {
         if text.starts_with('|') {
             return Err(UriError::PinProgram);
         }
-        let path = text.strip_prefix("file://").or_else(|| text.strip_prefix("file:")).unwrap_or(text);
+        let path = ["file://localhost", "file://", "file:"].iter().find_map(|prefix| text.strip_prefix(prefix));
+        let path = path.unwrap_or(text);
         let path = PathBuf::from(path);
         if path.is_absolute() {
             Ok(Self::File(path))

@@ -259,6 +259,11 @@ mod tests {
         assert_eq!(uri.token.as_deref(), Some("The Software Token"));
         assert_eq!(uri.object.as_deref(), Some("kube-ec"));
         assert_eq!(uri.id.as_deref(), Some(&[1, 0xff][..]));
+        for source in ["/run/pin", "file:/run/pin", "file:///run/pin", "file://localhost/run/pin", "%2Frun%2Fpin"] {
+            let uri = Uri::parse(&format!("pkcs11:?pin-source={source}")).unwrap();
+            assert_eq!(uri.pin_source, Some(PinSource::File("/run/pin".into())), "{source}");
+        }
+        assert!(Uri::parse("pkcs11:?pin-source=file://elsewhere/run/pin").is_err());
         let uri = Uri::parse("PKCS11:slot-id=3?module-path=/usr/lib/x.so&pin-source=file:/run/pin&x-other=1").unwrap();
         assert_eq!(uri.slot_id, Some(3));
         assert_eq!(uri.module_path.as_deref(), Some(Path::new("/usr/lib/x.so")));
