@@ -187,6 +187,8 @@ pub(super) struct Reply {
 enum Rest {
     Upstream(Body),
     Whole(Option<Bytes>),
+    /// It breaks off here, once all that came before has gone out.
+    Broken(Option<conn::Error>),
 }
 
 impl Reply {
@@ -202,10 +204,18 @@ impl HttpBody for Reply {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, conn::Error>>> {
         match &mut self.rest {
             Rest::Whole(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Rest::Broken(error) => Poll::Ready(error.take().map(Err)),
             Rest::Upstream(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
                 if !matches!(frame, Some(Ok(_))) {
                     self.in_flight = None;
+                }
+                if let Some(Err(error)) = frame {
+                    // The HTTP library closes the connection at once, with what it has not written yet: perhaps the last
+                    // lines of a log, or the head. It writes when there is nothing else to do.
+                    self.rest = Rest::Broken(Some(error));
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
                 Poll::Ready(frame)
             }
@@ -215,6 +225,7 @@ impl HttpBody for Reply {
     fn is_end_stream(&self) -> bool {
         match &self.rest {
             Rest::Whole(text) => text.is_none(),
+            Rest::Broken(error) => error.is_none(),
             Rest::Upstream(body) => body.is_end_stream(),
         }
     }
@@ -223,6 +234,7 @@ impl HttpBody for Reply {
         match &self.rest {
             Rest::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
             Rest::Upstream(body) => body.size_hint(),
+            Rest::Broken(_) => SizeHint::default(),
         }
     }
 }
