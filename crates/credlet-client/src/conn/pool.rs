@@ -27,6 +27,8 @@ pub(super) struct Pool {
     http1: Http1,
     /// The server has chosen HTTP/1.1, or cannot be asked.
     only_http1: AtomicBool,
+    /// The server refuses to speak HTTP/1.1.
+    only_http2: AtomicBool,
     /// Somebody is on HTTP/1.1 who need not be.
     lone: Arc<AtomicBool>,
     retired: AtomicBool,
@@ -41,6 +43,7 @@ impl Pool {
         Arc::new(Self {
             http1: Http1::new(dialler.clone(), &tuning),
             only_http1: AtomicBool::new(dialler.tls.is_none() || !tuning.http2),
+            only_http2: AtomicBool::new(false),
             lone: Arc::default(),
             dialler,
             tuning,
@@ -53,7 +56,7 @@ impl Pool {
     /// One attempt. Whoever calls decides about another one, on whatever generation is then current.
     pub(super) async fn attempt(
         self: &Arc<Self>,
-        request: Request<Payload>,
+        mut request: Request<Payload>,
         upgrade: bool,
     ) -> Result<Response<Body>, Failed> {
         loop {
@@ -61,7 +64,16 @@ impl Pool {
                 return self.http1.attempt(request, upgrade, None).await;
             }
             if let Some(lone) = self.lone(&request) {
-                return self.http1.attempt(request, false, Some(lone)).await;
+                match self.http1.attempt(request, false, Some(lone)).await {
+                    // It speaks HTTP/2 and nothing else, and says so, or hangs up.
+                    Err(Failed { error: Error::Handshake { reason, .. }, request: Some(unsent), .. })
+                        if ["NoApplicationProtocol", "in the middle of"].iter().any(|words| reason.contains(words)) =>
+                    {
+                        self.only_http2.store(true, Release);
+                        request = unsent;
+                    }
+                    answered => return answered,
+                }
             }
             let Some(slot) = self.place() else { return Err(self.unsent(request)) };
             match slot.conn.ready.wait().await.clone() {
@@ -87,7 +99,8 @@ impl Pool {
 
     /// Only for what can be sent again: an HTTP/1.1 server says no goodbye before it closes a connection.
     fn lone(&self, request: &Request<Payload>) -> Option<Lone> {
-        let fits = self.tuning.lone_http1 && request.method().is_safe() && request.body().is_end_stream();
+        let spoken = self.tuning.lone_http1 && !self.only_http2.load(Acquire);
+        let fits = spoken && request.method().is_safe() && request.body().is_end_stream();
         if fits { Lone::new(&self.lone) } else { None }
     }
 
