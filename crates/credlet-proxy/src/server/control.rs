@@ -36,6 +36,7 @@ use super::leases::Taken;
 use super::peer::Peers;
 use super::run::Shared;
 use super::stack::Reply;
+use crate::policy::Guard;
 
 /// The version in which daemon and plugin speak to each other: they are the same program.
 pub(super) const VERSION: ApiVersion = ApiVersion::V1;
@@ -167,6 +168,8 @@ pub struct Report {
     pub handshakes: u64,
     /// What it has to be told before it can sign.
     pub wants: Option<String>,
+    /// What it does not pass on, if that is less than its user may do.
+    pub policy: Option<String>,
 }
 
 impl Report {
@@ -182,6 +185,7 @@ impl Report {
             open: shared.metrics.in_flight(),
             handshakes: elsewhere.handshakes,
             wants: shared.wants(),
+            policy: shared.stack.guard.as_ref().map(Guard::to_string),
         }
     }
 }
@@ -198,10 +202,12 @@ impl fmt::Display for Report {
             "leases: {}\nrequests: {}\nopen: {}\nhandshakes: {}",
             self.leases, self.requests, self.open, self.handshakes
         )?;
-        match &self.wants {
-            Some(wants) => writeln!(f, "wants: {}", credlet_api::visible(wants)),
-            None => Ok(()),
+        for (name, text) in [("wants", &self.wants), ("policy", &self.policy)] {
+            if let Some(text) = text {
+                writeln!(f, "{name}: {}", credlet_api::visible(text))?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -226,6 +232,7 @@ impl FromStr for Report {
             open: number(value("open"))?,
             handshakes: number(value("handshakes"))?,
             wants: value("wants"),
+            policy: value("policy"),
         })
     }
 }
@@ -251,9 +258,10 @@ mod tests {
             open: 3,
             handshakes: 4,
             wants: Some("PIN of the token: \"blue\"".into()),
+            policy: Some("--read-only --allow 'get /a'".into()),
         };
         assert_eq!(report.to_string().parse(), Ok(report.clone()));
-        (report.port, report.wants) = (None, None);
+        (report.port, report.wants, report.policy) = (None, None, None);
         assert_eq!(report.to_string().parse(), Ok(report));
         assert_eq!("pid: x".parse::<Report>(), Err(NoReport));
     }

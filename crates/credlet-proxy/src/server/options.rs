@@ -8,6 +8,7 @@ use credlet_core::World;
 
 use super::local::Authority;
 use crate::dir::Dir;
+use crate::policy::Policy;
 
 /// So many connections wait for the next request, where the API server takes one at a time on each. To make one costs as
 /// much as a dozen requests, and more with a key in hardware.
@@ -17,6 +18,8 @@ const IDLE_CONNECTIONS: usize = 512;
 #[derive(Clone, Debug)]
 pub struct Target {
     pub(super) settings: Settings,
+    /// That of the API server's address.
+    pub(super) path: String,
 }
 
 impl Target {
@@ -50,7 +53,7 @@ impl Target {
             pem if pem.is_empty() => Roots::Platform,
             pem => Roots::Pem(pem.clone()),
         };
-        Ok(Self { settings })
+        Ok(Self { settings, path: cluster.path().to_owned() })
     }
 
     /// The API server.
@@ -95,6 +98,8 @@ pub struct Options {
     /// Whether SIGTERM and SIGINT end it in good order, and not at once. They do by default: a proxy has its process to
     /// itself, as a rule.
     pub heeds_signals: bool,
+    /// What is passed on: what all of them let through. None by default: what the user may do is the API server's to say.
+    pub policies: Vec<Policy>,
     /// Whose requests are answered besides this user's own. Nobody's by default.
     pub also_serve: Vec<u32>,
 }
@@ -112,6 +117,7 @@ impl Options {
             max_life: Duration::from_secs(12 * 60 * 60),
             drain: Duration::from_secs(10),
             heeds_signals: true,
+            policies: Vec::new(),
             also_serve: Vec::new(),
         }
     }

@@ -26,6 +26,7 @@ use super::options::{Hop, Options};
 use super::peer::Peers;
 use super::stack::Stack;
 use crate::dir::DirError;
+use crate::policy::{Guard, Unclear};
 use crate::sign::Signer;
 
 /// For so long a proxy waits for its first client, however short its linger is.
@@ -105,8 +106,10 @@ impl Server {
                 return Err(ServeError::ClientGone);
             }
         }
+        let guard = Guard::new(options.policies.clone(), &options.target.path)?;
         let stack = Stack {
             signer,
+            guard,
             upstream: conn::Client::new(settings)?,
             losses: AtomicU64::new(0),
             metrics: Arc::clone(&metrics),
@@ -366,6 +369,9 @@ pub enum ServeError {
     /// Whoever wrote the kubeconfig.
     #[error(transparent)]
     Target(#[from] conn::Error),
+    /// Whoever wrote the kubeconfig, or wants a policy.
+    #[error("no policy can be held at the address of this API server: {0}")]
+    Policy(#[from] Unclear),
     /// See there.
     #[error(transparent)]
     Authority(#[from] AuthorityError),

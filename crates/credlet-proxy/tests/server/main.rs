@@ -7,6 +7,7 @@ mod hop;
 mod http;
 mod life;
 mod person;
+mod policy;
 mod roles;
 mod signers;
 mod streams;

@@ -6,6 +6,7 @@ mod life;
 mod manage;
 mod person;
 mod plugin;
+mod policy;
 mod signer;
 
 use std::ffi::OsString;
@@ -15,11 +16,13 @@ use std::time::Duration;
 pub(crate) use self::bridged::authority_file;
 pub(crate) use self::life::{daemon, end, runtime};
 pub(crate) use self::plugin::ready;
+pub(crate) use self::policy::PolicyArgs;
 pub(crate) use self::signer::SignerArgs;
 use self::signer::signer;
 use crate::args::Global;
 use crate::error::CliError;
 use crate::printer::FormatArg;
+use credlet_proxy::policy::Policy;
 
 /// Be a credential plugin that stays: it signs each request, or holds a key that nobody gets to see
 ///
@@ -90,6 +93,15 @@ pub(crate) struct LifeArgs {
     /// A variable that the signer depends on: who has another value gets another proxy
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
+    #[command(flatten)]
+    policy: PolicyArgs,
+}
+
+impl LifeArgs {
+    /// What is passed on, as these words have it.
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy.policy("the arguments of `credlet proxy`")
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -114,6 +126,7 @@ Examples:
   credlet proxy sigv4 --region eu-west-3 --service execute-api
   credlet proxy headers -- my-headers --fresh
   credlet proxy exec -- aws eks get-token --cluster-name blue
+  credlet proxy exec --read-only --deny impersonate -- aws eks get-token --cluster-name blue
   credlet proxy ls
 
 In a kubeconfig:

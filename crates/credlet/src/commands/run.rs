@@ -16,15 +16,17 @@ use credlet_client::authenticator::ExecSettings;
 use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::{HeaderCredential, Resolved};
 use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, leave_interrupts_to_others, look_up, start_attached};
-use credlet_plugins::proxy::bridge::local;
+use credlet_plugins::proxy::bridge::{Bridge, local};
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
+use credlet_proxy::policy::Policy;
 use credlet_proxy::server::{Authority, Control, Loopback, Options, Server, Target};
 use credlet_proxy::sign::{Exec, Signer};
 
 mod fixed;
 
-use super::{bridge, proxy};
+use super::bridge;
+use super::proxy::{self, PolicyArgs};
 use crate::args::Global;
 use crate::error::{CliError, chain};
 
@@ -35,6 +37,8 @@ use crate::error::{CliError, chain};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    policy: PolicyArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -44,7 +48,7 @@ const EXAMPLES: &str = "\
 Examples:
   credlet run -- kubectl get pods
   credlet run --context prod -- helm upgrade web ./chart
-  credlet run -- bash
+  credlet run --read-only -- k9s
 
 It ends with the command's exit code.";
 
@@ -75,9 +79,9 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
     let name = program.to_string_lossy();
     let program = look_up(&name, &SystemEnv).map_err(|error| CliError::usage(chain(&error)))?;
     let resolved = global.resolve()?;
-    let cluster = cluster(&resolved);
+    let cluster = cluster(&resolved)?;
     let world = World::system();
-    let signer = signer(&resolved, &cluster, global, &world)?;
+    let (signer, of_user) = signer(&resolved, &cluster, global, &world)?;
 
     Dir::sweep(&SystemEnv, world.clock.now());
     let dir = Dir::of_this_process(&SystemEnv).map_err(told)?;
@@ -85,6 +89,7 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
     let mut options = Options::new(target, dir.clone());
     let authority = Arc::new(Authority::fresh(world.clock.now()).map_err(told)?);
     options.loopback = Some(Loopback { port: 0, authority: authority.clone() });
+    options.policies = of_user.into_iter().chain([args.policy.policy("the arguments of `credlet run`")]).collect();
     // For as long as the command runs: we end it ourselves.
     (options.linger, options.max_life) = (std::time::Duration::MAX / 4, std::time::Duration::MAX / 4);
 
@@ -96,7 +101,7 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
         let mut serving = tokio::spawn(server.run());
         let done = async {
             let answer = control.lease(None).await.map_err(told)?;
-            let file = kubeconfig(&dir, port, &authority, &answer.status, &resolved)?;
+            let file = kubeconfig(&dir, port, &authority, &answer.status, &resolved, &cluster)?;
             let status = command(&program, words, &file, &mut serving).await;
             let _ = std::fs::remove_file(&file);
             status
@@ -135,9 +140,16 @@ async fn command<T>(
     ended.map_err(|error| CliError::usage(format!("the command's end was not seen: {error}")))
 }
 
-fn cluster(resolved: &Resolved) -> Cluster {
+/// The API server itself, also where a bridge leads to it: the command's proxy is in the place of the bridge's.
+fn cluster(resolved: &Resolved) -> Result<Cluster, CliError> {
+    if let Some(exec) = resolved.identity.exec_in_use()
+        && bridge::of_proxy(&exec.config).is_some()
+        && let Some((bridge, _)) = Bridge::of(&exec.cluster).map_err(told)?
+    {
+        return Ok(bridge.upstream);
+    }
     let authority = resolved.tls.certificate_authority.as_ref();
-    Cluster {
+    Ok(Cluster {
         server: resolved.server.value.clone(),
         tls_server_name: resolved.tls.server_name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
         insecure_skip_tls_verify: resolved.tls.insecure_skip_verify.value,
@@ -145,16 +157,22 @@ fn cluster(resolved: &Resolved) -> Cluster {
         proxy_url: resolved.proxy_url.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
         disable_compression: resolved.disable_compression.value,
         config: None,
-    }
+    })
 }
 
-/// The user, whatever it has.
-fn signer(resolved: &Resolved, cluster: &Cluster, global: &Global, world: &World) -> Result<Arc<dyn Signer>, CliError> {
+/// The user, whatever it has, and the policy that a proxy of this user would have.
+fn signer(
+    resolved: &Resolved,
+    cluster: &Cluster,
+    global: &Global,
+    world: &World,
+) -> Result<(Arc<dyn Signer>, Option<Policy>), CliError> {
     let identity = &resolved.identity;
     if let Some(exec) = identity.exec_in_use() {
-        let words = bridge::of_user(resolved)?;
-        if words.first().is_some_and(|word| word != "exec") {
-            return proxy::ready(proxy::parsed(words)?.signer, cluster, world);
+        if let Some(words) = bridge::of_proxy(&exec.config) {
+            let wanted = proxy::parsed(words.iter().cloned())?;
+            let policy = wanted.life.policy();
+            return Ok((proxy::ready(wanted.signer, cluster, world)?, Some(policy)));
         }
         let options = global.client_options()?;
         let mut settings = ExecSettings::new(options.crypto.clone());
@@ -162,19 +180,20 @@ fn signer(resolved: &Resolved, cluster: &Cluster, global: &Global, world: &World
         let proxies = ExecProxies::of_this_process();
         settings.options.lock_file = proxies.clone().map(|proxies| proxies as _);
         let authenticator = options.authenticators.exec(exec, &settings)?;
-        return Ok(Arc::new(Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _))));
+        let signer = Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _));
+        return Ok((Arc::new(signer), None));
     }
     if let Some(HeaderCredential::TokenFile { file, inline }) = identity.header.as_ref().map(|header| &header.value) {
         let clock = &world.clock;
         let (file, inline) = (file.clone(), inline.clone());
         let authenticator =
             credlet_client::Authenticator::token_file(file, inline, clock.clone(), Arc::new(NoObserver));
-        return Ok(Arc::new(Exec::new(authenticator, clock.clone(), None)));
+        return Ok((Arc::new(Exec::new(authenticator, clock.clone(), None)), None));
     }
     if identity.auth_provider_in_use().is_some() {
         return Err(CliError::usage("the user's `auth-provider` cannot be used by a proxy"));
     }
-    fixed::Fixed::of(identity).map(|fixed| Arc::new(fixed) as _)
+    Ok((Arc::new(fixed::Fixed::of(identity)?), None))
 }
 
 /// The one file that the command gets to see.
@@ -184,6 +203,7 @@ fn kubeconfig(
     authority: &Authority,
     given: &ExecCredentialStatus,
     resolved: &Resolved,
+    cluster: &Cluster,
 ) -> Result<PathBuf, CliError> {
     let mut user = serde_json::json!({
         "client-certificate-data": STANDARD.encode(&given.client_certificate_data),
@@ -201,7 +221,7 @@ fn kubeconfig(
         "current-context": "run",
         "contexts": [{"name": "run", "context": {"cluster": "run", "user": "run", "namespace": resolved.namespace.value}}],
         "clusters": [{"name": "run", "cluster": {
-            "server": local(port, &resolved.server.value),
+            "server": local(port, &cluster.server),
             "certificate-authority-data": STANDARD.encode(authority.certificate()),
         }}],
         "users": [{"name": "run", "user": user}],

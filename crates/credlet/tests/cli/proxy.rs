@@ -92,6 +92,48 @@ fn a_daemon_is_not_left_with_secrets_of_others_in_its_environment() {
     home.run(&["proxy", "stop"]);
 }
 
+/// The names of the proxies that are running.
+fn names(home: &Home) -> Vec<String> {
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    listed.as_array().unwrap().iter().map(|proxy| proxy["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_policy_is_held_by_a_proxy_of_its_own_and_whoever_is_refused_is_told_by_what() {
+    let home = with_headers("");
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let headers = home.path("headers");
+    let rules = ["--read-only", "--deny, 'exec,impersonate'", "--allow, 'get /readyz', --allow, discovery"];
+    for (at, rule) in rules.iter().enumerate() {
+        home.write_config(&user(&format!("headers, --file, '{}', {rule}", headers.display())));
+        assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+        assert_eq!(names(&home).len(), at + 2, "another policy is another proxy");
+    }
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    let policies: std::collections::BTreeSet<_> =
+        listed.as_array().unwrap().iter().filter_map(|proxy| proxy["policy"].as_str()).collect();
+    let expected = ["--allow 'get /readyz' --allow 'discovery'", "--deny exec --deny impersonate", "--read-only"];
+    assert_eq!(policies.into_iter().collect::<Vec<_>>(), expected);
+
+    let before = home.server.counts().requests;
+    for (rule, args, by) in [
+        (rules[0], &["request", "-X", "DELETE", "/api/v1/namespaces/shop"][..], "--read-only"),
+        (rules[0], &["get", "/api/v1/namespaces/shop/pods/web/exec"], "--read-only"),
+        (rules[1], &["get", "/api/v1/namespaces/shop/pods/web/%65xec"], "--deny exec"),
+        (rules[1], &["get", "/readyz", "--as", "root"], "--deny impersonate"),
+        (rules[2], &["get", "/api/v1/secrets"], "no --allow covers it"),
+        (rules[2], &["get", "/readyz/../api/v1/secrets"], "cannot judge"),
+    ] {
+        home.write_config(&user(&format!("headers, --file, '{}', {rule}", headers.display())));
+        let ran = home.run(args);
+        assert_ne!(ran.code, Some(0), "{args:?}");
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(told.contains(by) && told.contains("set by the arguments of `credlet proxy`"), "{args:?}: {ran:?}");
+    }
+    assert_eq!(home.server.counts().requests, before, "none of them went on");
+    home.run(&["proxy", "stop", "--all"]);
+}
+
 #[test]
 fn a_client_without_locks_is_told_what_to_do() {
     let home = with_headers("");
@@ -132,6 +174,8 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
         (vec!["proxy", "file", "--key", "/k"], "--certificate"),
         (vec!["proxy", "file", "--key", "k", "--certificate", "/c"], "its full path"),
         (vec!["proxy", "sigv4", "--linger", "soon"], "--linger"),
+        (vec!["proxy", "exec", "--deny", "exec,ecex", "--", "x"], "one of exec, attach"),
+        (vec!["proxy", "exec", "--allow", "/api", "--", "x"], "verbs and a path"),
         (vec!["proxy", "stop", "nobody"], "no proxy is called"),
         (vec!["proxy", "status"], "no proxy is running"),
         (vec!["run"], "COMMAND"),
