@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Proxy(commands::proxy::Args),
     Bridge(commands::bridge::Args),
     Run(commands::run::Args),
+    Shell(commands::shell::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
     Plugin(commands::plugin::Args),
@@ -66,7 +67,8 @@ impl Command {
             Self::Man(args) => commands::man::run(args, global),
             Self::Demo(args) => commands::demo::run(args),
             // A plugin has its own way to end, and so has another program: `main` runs them.
-            Self::Plugin(_) | Self::Cache(_) | Self::Proxy(_) | Self::Run(_) | Self::DemoPlugin => Ok(Exit::Ok),
+            Self::Plugin(_) | Self::Cache(_) | Self::Proxy(_) | Self::DemoPlugin => Ok(Exit::Ok),
+            Self::Run(_) | Self::Shell(_) => Ok(Exit::Ok),
         }
     }
 }

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Cache(args) => return commands::cache::run(args, &global),
         Command::Proxy(args) => return commands::proxy::run(args, &global, &words),
         Command::Run(args) => commands::run::run(args, &global),
+        Command::Shell(args) => commands::shell::run(args, &global),
         Command::DemoPlugin => return commands::demo::plugin(),
         command => command.run(&global),
     };

@@ -2,7 +2,6 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
-use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, Signal as Kind};
 
 use super::OsError;
@@ -46,12 +45,7 @@ pub fn ask_to_end(pid: Pid) {
     let _ = rustix::process::kill_process(pid, Kind::TERM);
 }
 
-/// Leaves Ctrl-C and Ctrl-\ to the program that runs in our place: it and we are in the same group, so the terminal tells
-/// both. To be called while there is one thread; programs that are started afterwards get them.
-pub fn leave_interrupts_to_others() {
-    let mut both = SigSet::empty();
-    both.add(Signal::SIGINT);
-    both.add(Signal::SIGQUIT);
-    // Refused only for signals that do not exist.
-    let _ = both.thread_block();
+/// Tells a program that its terminal is gone. What it makes of that is up to it.
+pub fn hang_up(pid: Pid) {
+    let _ = rustix::process::kill_process(pid, Kind::HUP);
 }

@@ -15,7 +15,7 @@ use credlet_api::exec::{Cluster, ExecCredentialStatus};
 use credlet_client::authenticator::ExecSettings;
 use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::{HeaderCredential, Resolved};
-use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, leave_interrupts_to_others, look_up, start_attached};
+use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, hang_up, look_up, start_attached};
 use credlet_plugins::proxy::bridge::{Bridge, local};
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
@@ -24,7 +24,9 @@ use credlet_proxy::server::{Authority, Control, Loopback, Options, Server, Targe
 use credlet_proxy::sign::{Exec, Signer};
 
 mod fixed;
+mod signals;
 
+use self::signals::Signals;
 use super::bridge;
 use super::proxy::{self, PolicyArgs};
 use crate::args::Global;
@@ -55,10 +57,26 @@ It ends with the command's exit code.";
 /// Whatever the command left open on its way is cut after this.
 const TO_END: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// The command's own end is ours.
 pub(crate) fn run(args: Args, global: &Global) -> ! {
-    leave_interrupts_to_others();
-    match served(&args, global) {
+    let mut words = args.command.into_iter();
+    let program = words.next().unwrap_or_default();
+    let policy = args.policy.policy("the arguments of `credlet run`");
+    in_our_place(&Task { program, words: words.collect(), marks: None, policy }, global)
+}
+
+/// What is to be run behind a proxy of its own.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) program: OsString,
+    pub(super) words: Vec<OsString>,
+    /// A variable that says for which context it is run.
+    pub(super) marks: Option<&'static str>,
+    pub(super) policy: Policy,
+}
+
+/// Runs it. Its own end is ours.
+pub(super) fn in_our_place(task: &Task, global: &Global) -> ! {
+    match served(task, global) {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => proxy::end(u8::try_from(code).unwrap_or(u8::MAX)),
             (None, Some(signal)) => crate::runtime::die_of(signal),
@@ -71,29 +89,30 @@ pub(crate) fn run(args: Args, global: &Global) -> ! {
     }
 }
 
-fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
+fn served(task: &Task, global: &Global) -> Result<ExitStatus, CliError> {
     if ExecProxies::from_env(&SystemEnv).is_none() {
         return Err(CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment")));
     }
-    let (program, words) = args.command.split_first().ok_or_else(|| CliError::usage("which command?"))?;
-    let name = program.to_string_lossy();
-    let program = look_up(&name, &SystemEnv).map_err(|error| CliError::usage(chain(&error)))?;
+    let program =
+        look_up(&task.program.to_string_lossy(), &SystemEnv).map_err(|error| CliError::usage(chain(&error)))?;
     let resolved = global.resolve()?;
     let cluster = cluster(&resolved)?;
     let world = World::system();
     let (signer, of_user) = signer(&resolved, &cluster, global, &world)?;
 
     Dir::sweep(&SystemEnv, world.clock.now());
+    let runtime = proxy::runtime()?;
+    // From here on there is something to take away at the end.
+    let mut signals = runtime.block_on(async { Signals::catch() })?;
     let dir = Dir::of_this_process(&SystemEnv).map_err(told)?;
     let target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).map_err(told)?;
     let mut options = Options::new(target, dir.clone());
     let authority = Arc::new(Authority::fresh(world.clock.now()).map_err(told)?);
     options.loopback = Some(Loopback { port: 0, authority: authority.clone() });
-    options.policies = of_user.into_iter().chain([args.policy.policy("the arguments of `credlet run`")]).collect();
+    options.policies = of_user.into_iter().chain([task.policy.clone()]).collect();
     // For as long as the command runs: we end it ourselves.
     (options.linger, options.max_life) = (std::time::Duration::MAX / 4, std::time::Duration::MAX / 4);
 
-    let runtime = proxy::runtime()?;
     let outcome = runtime.block_on(async {
         let server = Server::bind(signer, options).await.map_err(told)?;
         let port = server.port().unwrap_or_default();
@@ -102,7 +121,10 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
         let done = async {
             let answer = control.lease(None).await.map_err(told)?;
             let file = kubeconfig(&dir, port, &authority, &answer.status, &resolved, &cluster)?;
-            let status = command(&program, words, &file, &mut serving).await;
+            let context = resolved.context.as_ref().map_or("", |context| context.value.as_str());
+            let marks = task.marks.map(|name| (name, OsStr::new(context)));
+            let env = [("KUBECONFIG", file.as_os_str())].into_iter().chain(marks);
+            let status = command(&program, &task.words, env, &mut serving, &mut signals).await;
             let _ = std::fs::remove_file(&file);
             status
         };
@@ -118,22 +140,26 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
     outcome
 }
 
-/// Runs the command. If we are told to end meanwhile, so is the command.
-async fn command<T>(
+/// Runs the command. If we are told to end meanwhile, or that the terminal is gone, so is the command.
+async fn command<'a, T>(
     program: &Path,
     words: &[OsString],
-    file: &Path,
+    env: impl Iterator<Item = (&'a str, &'a OsStr)>,
     serving: &mut tokio::task::JoinHandle<T>,
+    signals: &mut Signals,
 ) -> Result<ExitStatus, CliError> {
-    let started = start_attached(program, words, [("KUBECONFIG", OsStr::new(file))]);
+    let started = start_attached(program, words, env);
     let started = started.map_err(|error| CliError::usage(format!("{} cannot be run: {error}", program.display())))?;
     let pid = started.pid();
     let mut ended = tokio::task::spawn_blocking(move || started.wait());
-    let ended = tokio::select! {
-        ended = &mut ended => ended,
-        _ = serving => {
-            pid.into_iter().for_each(ask_to_end);
-            ended.await
+    let ended = loop {
+        tokio::select! {
+            ended = &mut ended => break ended,
+            _ = &mut *serving => {
+                pid.into_iter().for_each(ask_to_end);
+                break ended.await;
+            }
+            () = signals.hung_up() => pid.into_iter().for_each(hang_up),
         }
     };
     let ended = ended.map_err(|_| CliError::usage("nobody waited for the command"))?;
