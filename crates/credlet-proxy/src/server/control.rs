@@ -170,6 +170,8 @@ pub struct Report {
     pub wants: Option<String>,
     /// What it does not pass on, if that is less than its user may do.
     pub policy: Option<String>,
+    /// The socket for a group, if it has one.
+    pub shared: Option<String>,
 }
 
 impl Report {
@@ -186,6 +188,7 @@ impl Report {
             handshakes: elsewhere.handshakes,
             wants: shared.wants(),
             policy: shared.stack.guard.as_ref().map(Guard::to_string),
+            shared: shared.shared_socket.as_ref().map(|path| path.to_string_lossy().into_owned()),
         }
     }
 }
@@ -202,7 +205,7 @@ impl fmt::Display for Report {
             "leases: {}\nrequests: {}\nopen: {}\nhandshakes: {}",
             self.leases, self.requests, self.open, self.handshakes
         )?;
-        for (name, text) in [("wants", &self.wants), ("policy", &self.policy)] {
+        for (name, text) in [("wants", &self.wants), ("policy", &self.policy), ("shared", &self.shared)] {
             if let Some(text) = text {
                 writeln!(f, "{name}: {}", credlet_api::visible(text))?;
             }
@@ -233,6 +236,7 @@ impl FromStr for Report {
             handshakes: number(value("handshakes"))?,
             wants: value("wants"),
             policy: value("policy"),
+            shared: value("shared"),
         })
     }
 }
@@ -259,9 +263,10 @@ mod tests {
             handshakes: 4,
             wants: Some("PIN of the token: \"blue\"".into()),
             policy: Some("--read-only --allow 'get /a'".into()),
+            shared: Some("/run/credlet-shared/0a/s.sock".into()),
         };
         assert_eq!(report.to_string().parse(), Ok(report.clone()));
-        (report.port, report.wants, report.policy) = (None, None, None);
+        (report.port, report.wants, report.policy, report.shared) = (None, None, None, None);
         assert_eq!(report.to_string().parse(), Ok(report));
         assert_eq!("pid: x".parse::<Report>(), Err(NoReport));
     }

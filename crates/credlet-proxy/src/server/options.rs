@@ -100,6 +100,8 @@ pub struct Options {
     pub heeds_signals: bool,
     /// What is passed on: what all of them let through. None by default: what the user may do is the API server's to say.
     pub policies: Vec<Policy>,
+    /// A socket for the members of a group, besides. None by default: what the user may do is then theirs to do.
+    pub shared: Option<ForGroup>,
     /// Whose requests are answered besides this user's own. Nobody's by default.
     pub also_serve: Vec<u32>,
 }
@@ -118,6 +120,7 @@ impl Options {
             drain: Duration::from_secs(10),
             heeds_signals: true,
             policies: Vec::new(),
+            shared: None,
             also_serve: Vec::new(),
         }
     }
@@ -132,6 +135,16 @@ pub enum Hop {
     Tls,
     /// HTTP/1.1 as it is.
     Plain,
+}
+
+/// A socket that members of a group may use: plain HTTP/1.1, because the kernel says who they are.
+#[derive(Clone, Debug)]
+pub struct ForGroup {
+    /// The group's number.
+    pub group: u32,
+    /// The directory below which the socket is, made if it is missing: one that members can reach and nobody else can
+    /// change. The socket is `NAME/s.sock` there, where the proxy's own is `…/NAME/s.sock`.
+    pub dir: PathBuf,
 }
 
 /// A port of 127.0.0.1, TLS with a client certificate required, HTTP/2 and HTTP/1.1.

@@ -1,6 +1,7 @@
 //! `credlet proxy`: plugins that stay, and sign each request or hold the key (KEP-2718).
 
 mod bridged;
+mod group;
 mod identity;
 mod life;
 mod manage;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub(crate) use self::bridged::authority_file;
+use self::group::GroupArgs;
 pub(crate) use self::life::{daemon, end, runtime};
 pub(crate) use self::plugin::ready;
 pub(crate) use self::policy::PolicyArgs;
@@ -39,6 +41,8 @@ pub(crate) struct Args {
 enum Verb {
     #[command(flatten)]
     Sign(SignerVerb),
+    /// Use a proxy that its owner shares with a group of yours
+    Join(group::JoinArgs),
     /// List the proxies that are running
     Ls(LsArgs),
     /// Show what a proxy says about itself
@@ -72,7 +76,7 @@ pub(crate) struct With<S: clap::Args> {
     #[command(flatten)]
     pub(crate) signer: S,
     #[command(flatten)]
-    pub(crate) life: LifeArgs,
+    pub(crate) life: Box<LifeArgs>,
 }
 
 /// How a proxy lives.
@@ -95,6 +99,8 @@ pub(crate) struct LifeArgs {
     env: Vec<String>,
     #[command(flatten)]
     policy: PolicyArgs,
+    #[command(flatten)]
+    group: GroupArgs,
 }
 
 impl LifeArgs {
@@ -148,6 +154,7 @@ pub(crate) fn run(args: Args, global: &Global, words: &[OsString]) -> ExitCode {
                 Err(error) => error.report(),
             };
         }
+        Verb::Join(args) => return group::join(&args),
         Verb::Ls(args) => manage::ls(&args),
         Verb::Status(args) => manage::status(&args),
         Verb::Metrics(args) => manage::metrics(&args),
@@ -176,7 +183,7 @@ impl From<SignerVerb> for Wanted {
             SignerVerb::Exec(With { signer, life }) => (SignerArgs::Exec(signer), life),
             SignerVerb::File(With { signer, life }) => (SignerArgs::File(signer), life),
         };
-        Self { signer, life }
+        Self { signer, life: *life }
     }
 }
 

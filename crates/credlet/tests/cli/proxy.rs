@@ -135,6 +135,63 @@ fn a_policy_is_held_by_a_proxy_of_its_own_and_whoever_is_refused_is_told_by_what
 }
 
 #[test]
+fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
+    // Only root can play two users.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    const GROUP: u32 = 64_001;
+    let shared = tempfile::tempdir().unwrap();
+    let open = |path: &std::path::Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    open(shared.path());
+    let home = with_headers(&format!(
+        ", --read-only, --socket-group, '{GROUP}', --socket-dir, '{}'",
+        shared.path().join("here").display()
+    ));
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    let socket = listed[0]["shared"].as_str().unwrap().to_owned();
+    assert!(home.run(&["proxy", "status"]).data().contains(&socket));
+
+    // Somebody else, at home elsewhere, with a copy of the program: ours may be where others do not get.
+    let theirs = tempfile::tempdir().unwrap();
+    let program = theirs.path().join("program");
+    fs::copy(CREDLET, &program).unwrap();
+    let user = user(&format!("join, '{socket}'")).replace(CREDLET, program.to_str().unwrap());
+    let config = home
+        .config(&user)
+        .replace(home.path("ca.pem").to_str().unwrap(), theirs.path().join("ca.pem").to_str().unwrap());
+    fs::write(theirs.path().join("config"), config).unwrap();
+    fs::copy(home.path("ca.pem"), theirs.path().join("ca.pem")).unwrap();
+    let ask = |uid: u32, gid: u32, args: &[&str]| {
+        std::os::unix::fs::chown(theirs.path(), Some(uid), Some(gid)).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
+        let mut command = std::process::Command::new(&program);
+        command.args(args).env_clear().env("HOME", theirs.path()).env("XDG_RUNTIME_DIR", theirs.path());
+        command.env("KUBECONFIG", theirs.path().join("config")).current_dir("/").stdin(std::process::Stdio::null());
+        std::os::unix::process::CommandExt::uid(&mut command, uid);
+        std::os::unix::process::CommandExt::gid(&mut command, gid);
+        let ran = home.finish(command);
+        let _ = fs::remove_dir_all(theirs.path().join("credlet"));
+        ran
+    };
+    for name in ["config", "ca.pem", "program"] {
+        open(&theirs.path().join(name));
+    }
+    assert_eq!(ask(64_003, GROUP, &["get", "/readyz"]).data(), "ok");
+    let refused = ask(64_003, GROUP, &["request", "-X", "DELETE", "/api/v1/namespaces/a"]);
+    assert!(refused.stderr.contains("--read-only"), "{refused:?}");
+    let stranger = ask(64_004, 64_002, &["get", "/readyz"]);
+    assert_ne!(stranger.code, Some(0));
+    assert!(stranger.stderr.to_lowercase().contains("permission denied"), "{stranger:?}");
+    // Whoever listens sees each request: a member who shares one has no clients but its own.
+    std::os::unix::fs::chown(&socket, Some(64_003), None).unwrap();
+    let other = ask(64_004, GROUP, &["get", "/readyz"]);
+    assert!(other.stderr.contains("belongs to another user"), "{other:?}");
+    home.run(&["proxy", "stop"]);
+}
+
+#[test]
 fn a_client_without_locks_is_told_what_to_do() {
     let home = with_headers("");
     let mut command = home.command(&["proxy", "headers", "--file", home.path("headers").to_str().unwrap()]);
@@ -176,6 +233,9 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
         (vec!["proxy", "sigv4", "--linger", "soon"], "--linger"),
         (vec!["proxy", "exec", "--deny", "exec,ecex", "--", "x"], "one of exec, attach"),
         (vec!["proxy", "exec", "--allow", "/api", "--", "x"], "verbs and a path"),
+        (vec!["proxy", "exec", "--socket-group", "no such group", "--", "x"], "there is no such group"),
+        (vec!["proxy", "exec", "--socket-dir", "/x", "--", "x"], "--socket-group"),
+        (vec!["proxy", "join", "s.sock"], "its full path"),
         (vec!["proxy", "stop", "nobody"], "no proxy is called"),
         (vec!["proxy", "status"], "no proxy is running"),
         (vec!["run"], "COMMAND"),

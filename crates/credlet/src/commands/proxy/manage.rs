@@ -28,6 +28,7 @@ struct Listed {
     handshakes: u64,
     wants: Option<String>,
     policy: Option<String>,
+    shared: Option<String>,
     log: Option<PathBuf>,
 }
 
@@ -45,6 +46,7 @@ impl Listed {
             handshakes: report.handshakes,
             wants: report.wants,
             policy: report.policy,
+            shared: report.shared,
             log: Some(dir.log()).filter(|log| log.exists()),
         }
     }
@@ -61,6 +63,7 @@ impl Listed {
         ];
         rows.extend(self.port.map(|port| ("port".to_owned(), format!("127.0.0.1:{port}"))));
         rows.extend(self.policy.clone().map(|policy| ("policy".to_owned(), policy)));
+        rows.extend(self.shared.clone().map(|shared| ("shared".to_owned(), shared)));
         rows.extend(self.log.as_ref().map(|log| ("log".to_owned(), log.display().to_string())));
         rows.extend(self.wants.clone().map(|wants| ("waits for".to_owned(), wants)));
         rows

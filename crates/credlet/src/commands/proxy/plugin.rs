@@ -30,7 +30,7 @@ pub(super) fn run(wanted: Wanted, global: &Global, words: &[OsString]) -> ExitCo
 }
 
 /// The plugin's own view of the world. The answer goes out without a lock on any stream, for a daemon may take over.
-fn world() -> plugin::World<'static> {
+pub(super) fn world() -> plugin::World<'static> {
     plugin::World {
         exec_info: SystemEnv.var(EXEC_INFO_ENV),
         // Left to the person, who may be asked something.
@@ -40,7 +40,7 @@ fn world() -> plugin::World<'static> {
     }
 }
 
-fn failure(error: CliError) -> Failure {
+pub(super) fn failure(error: CliError) -> Failure {
     error.hints().iter().fold(Failure::new(error.message()), |failure, hint| failure.hint(hint))
 }
 
@@ -77,15 +77,22 @@ fn answer(
 /// The lock of a client that knows sockets; nothing for one that comes by the bridge's port. Who has neither would not
 /// understand our answer.
 fn way_in(info: &ExecInfo, place: &Place) -> Result<Option<PathBuf>, CliError> {
-    if ExecProxies::from_env(&SystemEnv).is_none() {
-        return Err(CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment")));
-    }
+    switched_on()?;
     match (&place.bridge, &info.spec.lock_file_path) {
         (Some(_), _) => Ok(None),
         (None, Some(path)) => Ok(Some(PathBuf::from(path))),
-        (None, None) => Err(CliError::usage("this client knows nothing of exec proxies (KEP-2718)")
-            .hint("`credlet bridge convert` makes this kubeconfig work with it, `credlet run -- COMMAND` once")),
+        (None, None) => Err(no_locks()),
     }
+}
+
+pub(super) fn switched_on() -> Result<(), CliError> {
+    let off = || CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment"));
+    ExecProxies::from_env(&SystemEnv).map(drop).ok_or_else(off)
+}
+
+pub(super) fn no_locks() -> CliError {
+    CliError::usage("this client knows nothing of exec proxies (KEP-2718)")
+        .hint("`credlet bridge convert` makes this kubeconfig work with it, `credlet run -- COMMAND` once")
 }
 
 /// Asks the person at the terminal, who is nobody unless the client says otherwise.
