@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::path;
-use super::wish::{Verb, Wish, is_one_of};
+use super::wish::{Verb, Wish};
 
 /// Something that is never passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +38,10 @@ impl Deny {
     ];
 
     pub(super) fn covers(self, wish: &Wish<'_>) -> bool {
-        let under = |name: &str| {
-            let subresource = wish.object.and_then(|object| object.subresource);
-            subresource.is_some_and(|found| found.eq_ignore_ascii_case(name))
-        };
+        let under = |name: &str| wish.leads_to(name);
         // The kubelet runs commands, too, and whoever may speak to it may have them run.
-        let kubelet = under("proxy") && wish.object.is_some_and(|object| is_one_of(object.resource, &["nodes"]));
+        let of_node = || wish.object.is_none_or(|object| object.resource.eq_ignore_ascii_case("nodes"));
+        let kubelet = under("proxy") && of_node();
         match self {
             Self::Exec => under("exec") || kubelet,
             Self::Attach => under("attach") || kubelet,

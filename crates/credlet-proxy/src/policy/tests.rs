@@ -65,6 +65,7 @@ fn read_only_lets_through_what_changes_nothing() {
             "GET /api/v1/namespaces/shop/services/web/proxy/reset",
             "GET /api/v1/nodes/one/proxy/exec/shop/web/main",
             "GET /api/v1/proxy/nodes/one/run",
+            "GET /oapi/v1/namespaces/shop/pods/web/exec",
             "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews/x",
             "POST /apis/other.example/v1/selfsubjectaccessreviews",
             "POST /apis/authentication.k8s.io/v1/tokenreviews",

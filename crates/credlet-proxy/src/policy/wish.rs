@@ -90,14 +90,14 @@ pub(super) struct Object<'a> {
 }
 
 /// Subresources that are a line to somewhere.
-pub(super) const LINES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
+const LINES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
 
 impl<'a> Wish<'a> {
     /// What a request for this path wants. `upgrades`: whether it is to become another protocol.
     pub(super) fn of<B>(request: &Request<B>, path: &'a [String], upgrades: bool) -> Self {
         let impersonates = request.headers().keys().any(|name| name.as_str().starts_with("impersonate-"));
         let (watch, object) = Object::at(path);
-        let is_line = object.and_then(|object| object.subresource).is_some_and(|sub| is_one_of(sub, &LINES));
+        let is_line = LINES.iter().any(|line| leads_to(path, object, line));
         let named = object.is_none_or(|object| object.name.is_some());
         let verb = match *request.method() {
             _ if upgrades || is_line => Verb::Connect,
@@ -112,6 +112,20 @@ impl<'a> Wish<'a> {
             _ => Verb::Other,
         };
         Self { verb, path, object, impersonates }
+    }
+
+    /// Whether it is about this subresource. Names are compared without regard to case where something is refused by
+    /// them: no honest one differs in it alone.
+    pub(super) fn leads_to(&self, subresource: &str) -> bool {
+        leads_to(self.path, self.object, subresource)
+    }
+}
+
+/// Of a path that is no object's as far as we know, any segment counts: it may be one of an API that lies elsewhere.
+fn leads_to(path: &[String], object: Option<Object<'_>>, subresource: &str) -> bool {
+    match object {
+        Some(object) => object.subresource.is_some_and(|found| found.eq_ignore_ascii_case(subresource)),
+        None => path.iter().any(|found| found.eq_ignore_ascii_case(subresource)),
     }
 }
 
@@ -138,11 +152,6 @@ impl<'a> Object<'a> {
         let subresource = if mark == Some("proxy") { mark } else { rest.get(2).copied() };
         (watch, Some(Self { group, resource, name: rest.get(1).copied(), subresource }))
     }
-}
-
-/// Names are compared without regard to case where something is refused by them: no honest one differs in it alone.
-pub(super) fn is_one_of(word: &str, words: &[&str]) -> bool {
-    words.iter().any(|one| one.eq_ignore_ascii_case(word))
 }
 
 /// Whether a query asks for a watch, by Go's rules: pairs that cannot be read do not count, the first one does, and all
@@ -203,6 +212,7 @@ mod tests {
             ("GET", "/api/v1/namespaces/a/services/x:80/proxy/index.html", "connect"),
             ("GET", "/api/v1/nodes/x/proxy/exec/a/b/c", "connect"),
             ("GET", "/api/v1/proxy/nodes/x", "connect"),
+            ("GET", "/oapi/v1/namespaces/a/pods/x/exec", "connect"),
             (
                 "GET",
                 "/apis/subresources.kubevirt.io/v1/namespaces/a/virtualmachineinstances/x/portforward/22",
