@@ -52,6 +52,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether what its libraries say goes into a file, as soon as it has one.
+    pub(crate) fn keeps_a_log(&self) -> bool {
+        matches!(self, Self::Proxy(args) if args.is_in_the_foreground())
+    }
+
     /// Does it.
     pub(crate) fn run(self, global: &Global) -> Outcome {
         match self {

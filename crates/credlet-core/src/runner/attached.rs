@@ -1,4 +1,5 @@
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
@@ -38,6 +39,21 @@ impl Attached {
     pub fn wait(mut self) -> Result<ExitStatus, OsError> {
         self.0.wait().map_err(OsError::from)
     }
+}
+
+/// Becomes this program, as the same process with the same streams, these words (the first is its name) and no other
+/// environment than this. Returns only if that cannot be, and why.
+#[expect(clippy::disallowed_methods, reason = "this module starts programs")]
+pub fn become_program(
+    path: &Path,
+    words: &[impl AsRef<OsStr>],
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+) -> OsError {
+    let mut command = Command::new(path);
+    if let Some((name, args)) = words.split_first() {
+        command.arg0(name).args(args);
+    }
+    command.env_clear().envs(env).exec().into()
 }
 
 /// Tells a program to end. One that has ended does not mind.

@@ -37,6 +37,16 @@ pub(crate) struct Args {
     verb: Verb,
 }
 
+impl Args {
+    /// Whether this process is to be a proxy itself.
+    pub(crate) fn is_in_the_foreground(&self) -> bool {
+        match &self.verb {
+            Verb::Sign(verb) => verb.life().foreground,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     #[command(flatten)]
@@ -68,6 +78,18 @@ pub(crate) enum SignerVerb {
     Exec(With<signer::ExecArgs>),
     /// With a certificate and a key from files
     File(With<signer::FileArgs>),
+}
+
+impl SignerVerb {
+    fn life(&self) -> &LifeArgs {
+        match self {
+            Self::Pkcs11(With { life, .. }) => life,
+            Self::Sigv4(With { life, .. }) => life,
+            Self::Headers(With { life, .. }) => life,
+            Self::Exec(With { life, .. }) => life,
+            Self::File(With { life, .. }) => life,
+        }
+    }
 }
 
 /// The arguments of a signer, and those that all of them have.

@@ -1,4 +1,6 @@
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::support::{CREDLET, Home};
@@ -81,15 +83,44 @@ fn a_daemon_is_not_left_with_secrets_of_others_in_its_environment() {
     command.env("SOMEBODYS_TOKEN", "x").env("AWS_PROFILE", "mine");
     assert_eq!(home.finish(command).data(), "ok");
     let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    has_only_its_own_environment(&listed[0]["pid"]);
+    home.run(&["proxy", "stop"]);
+}
+
+/// That is, `AWS_PROFILE=mine` and nothing of somebody's.
+#[cfg(target_os = "linux")]
+fn has_only_its_own_environment(pid: &serde_json::Value) {
     // Only root can look into it, since it is closed to others.
-    match fs::read(format!("/proc/{}/environ", listed[0]["pid"])) {
+    match fs::read(format!("/proc/{pid}/environ")) {
         Ok(text) => {
             let text = String::from_utf8_lossy(&text);
             assert!(text.contains("AWS_PROFILE=mine") && !text.contains("SOMEBODYS_TOKEN"), "{text}");
         }
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
     }
-    home.run(&["proxy", "stop"]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_plugin_in_the_foreground_has_no_secrets_of_others_and_a_log_for_as_long_as_it_lives() {
+    let home = with_headers(", --foreground, -v, '3'");
+    let mut command = home.command(&["get", "/watch?interval_ms=10"]);
+    command.env("SOMEBODYS_TOKEN", "x").env("AWS_PROFILE", "mine").stdout(std::process::Stdio::piped());
+    let mut client = command.spawn().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    has_only_its_own_environment(&listed[0]["pid"]);
+    let log = std::path::Path::new(listed[0]["log"].as_str().unwrap());
+    let text = fs::read_to_string(log).unwrap();
+    home.watch.text(&text);
+    assert!(text.contains("info: the proxy listens"), "{text}");
+    assert!(text.contains("method=GET path=/watch code=200"), "{text}");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    while log.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 /// The names of the proxies that are running.
