@@ -69,16 +69,6 @@ pub struct Cluster {
     pub config: Option<Extension>,
 }
 
-impl Cluster {
-    /// The path of the API server's address, below which its API is: empty for most, `/k8s/clusters/c-1` behind some
-    /// gateways.
-    pub fn path(&self) -> &str {
-        let rest = self.server.split_once("://").map_or(self.server.as_str(), |(_, rest)| rest);
-        let rest = rest.split(['?', '#']).next().unwrap_or_default();
-        rest.find('/').map_or("", |at| rest[at..].trim_end_matches('/'))
-    }
-}
-
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster")

@@ -53,7 +53,8 @@ impl Target {
             pem if pem.is_empty() => Roots::Platform,
             pem => Roots::Pem(pem.clone()),
         };
-        Ok(Self { settings, path: cluster.path().to_owned() })
+        let path = cluster.server.parse::<http::Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
+        Ok(Self { settings, path: path.unwrap_or_default() })
     }
 
     /// The API server.

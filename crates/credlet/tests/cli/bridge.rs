@@ -189,24 +189,6 @@ fn a_policy_holds_behind_a_bridge_and_for_a_command_whoever_set_it() {
 }
 
 #[test]
-fn a_server_below_a_path_is_found_there_through_a_bridge_and_by_a_command() {
-    let (home, _plugin) = with_plugin();
-    let below = text(&home).replace(&home.server.url(), &format!("{}/k8s/clusters/c-1", home.server.url()));
-    fs::write(home.path(".kube/config"), below).unwrap();
-    let script = format!("{CREDLET} get /readyz");
-    home.run(&["run", "--", "/bin/sh", "-c", &script]);
-    assert_eq!(home.server.last_request().path, "/k8s/clusters/c-1/readyz");
-    home.run(&["bridge", "convert", "--program", CREDLET]).data();
-    home.run(&["get", "/version"]);
-    assert_eq!(home.server.last_request().path, "/k8s/clusters/c-1/version");
-    home.run(&["bridge", "revert"]).data();
-    // Its proxy was told to end, and may be there for a moment still.
-    while !home.run(&["proxy", "ls"]).data().is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-}
-
-#[test]
 fn a_command_gets_through_where_the_user_is_a_proxy_already_bridged_or_not() {
     let (home, plugin) = with_plugin();
     let token = home.watch.secret("another token");
