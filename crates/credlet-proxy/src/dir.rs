@@ -174,10 +174,14 @@ impl Dir {
         Some([lock("start.lock")?, lock("daemon.lock")?])
     }
 
-    /// By the holder of the one lock at its end: takes away all that was put here, unless somebody is about to come.
+    /// By the holder of the one lock at its end: takes away all that was put here, unless somebody is about to come. The
+    /// log stays for a while, but not that of one client's own proxy: there would be one for each command.
     pub(crate) fn leave(&self) {
         let starting = self.open_lock("start.lock", true);
         if starting.is_ok_and(|file| file.try_lock().is_ok() && self.is_in_place("start.lock", &file)) {
+            if self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PROCESS)) {
+                self.remove_logs();
+            }
             self.remove_all_but_logs();
         }
     }
