@@ -57,6 +57,9 @@ It ends with the command's exit code.";
 /// Whatever the command left open on its way is cut after this.
 const TO_END: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// For so long the proxy may take over its end, which takes no time on a machine that has some.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
 pub(crate) fn run(args: Args, global: &Global) -> ! {
     let mut words = args.command.into_iter();
     let program = words.next().unwrap_or_default();
@@ -109,6 +112,7 @@ fn served(task: &Task, global: &Global) -> Result<ExitStatus, CliError> {
     let mut options = Options::new(target, dir.clone());
     let authority = Arc::new(Authority::fresh(world.clock.now()).map_err(told)?);
     options.loopback = Some(Loopback { port: 0, authority: authority.clone() });
+    options.drain = TO_END;
     options.policies = of_user.into_iter().chain([task.policy.clone()]).collect();
     // For as long as the command runs: we end it ourselves.
     (options.linger, options.max_life) = (std::time::Duration::MAX / 4, std::time::Duration::MAX / 4);
@@ -132,7 +136,7 @@ fn served(task: &Task, global: &Global) -> Result<ExitStatus, CliError> {
         if !serving.is_finished() {
             // It takes its sockets away.
             let _ = control.stop().await;
-            let _ = tokio::time::timeout(TO_END, serving).await;
+            let _ = tokio::time::timeout(PATIENCE, serving).await;
         }
         status
     });
