@@ -63,6 +63,6 @@ pub use observer::{CallStatus, Event, NoObserver, Observer};
 pub use policy::{PluginPolicy, PolicyError};
 pub use runner::{
     Answer, AnswerEnd, Attached, Ended, Finished, Limits, OsError, Process, Program, RunError, Runner, Started,
-    Starting, StderrFn, StderrSink, Stdin, SystemRunner, ask_to_end, close_inherited, leave_interrupts_to_others,
+    Starting, StderrFn, StderrSink, Stdin, SystemRunner, ask_to_end, become_program, close_inherited, hang_up,
     start_attached, start_detached, start_reporting,
 };

@@ -78,7 +78,7 @@ impl Dir {
         };
         for dir in Self::list(env).into_iter().filter(Self::is_named_by_us) {
             let Some(_locks) = dir.both_locks() else { continue };
-            if is_old(&dir.log()) {
+            if dir.is_of_one_process() || is_old(&dir.log()) {
                 dir.remove_logs();
             }
             dir.remove_all_but_logs();
@@ -174,10 +174,14 @@ impl Dir {
         Some([lock("start.lock")?, lock("daemon.lock")?])
     }
 
-    /// By the holder of the one lock at its end: takes away all that was put here, unless somebody is about to come.
+    /// By the holder of the one lock at its end: takes away all that was put here, unless somebody is about to come. The
+    /// log stays for a while, but not that of one client's own proxy: there would be one for each command.
     pub(crate) fn leave(&self) {
         let starting = self.open_lock("start.lock", true);
         if starting.is_ok_and(|file| file.try_lock().is_ok() && self.is_in_place("start.lock", &file)) {
+            if self.is_of_one_process() {
+                self.remove_logs();
+            }
             self.remove_all_but_logs();
         }
     }
@@ -190,6 +194,10 @@ impl Dir {
             let _ = fs::remove_file(self.path.join(name));
         }
         let _ = fs::remove_dir(&self.path);
+    }
+
+    fn is_of_one_process(&self) -> bool {
+        self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PROCESS))
     }
 
     fn remove_logs(&self) {

@@ -35,5 +35,6 @@
 pub mod client;
 pub mod dir;
 pub mod endpoint;
+pub mod policy;
 pub mod server;
 pub mod sign;

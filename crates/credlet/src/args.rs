@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Proxy(commands::proxy::Args),
     Bridge(commands::bridge::Args),
     Run(commands::run::Args),
+    Shell(commands::shell::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
     Plugin(commands::plugin::Args),
@@ -51,6 +52,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether what its libraries say goes into a file, as soon as it has one.
+    pub(crate) fn keeps_a_log(&self) -> bool {
+        matches!(self, Self::Proxy(args) if args.is_in_the_foreground())
+    }
+
     /// Does it.
     pub(crate) fn run(self, global: &Global) -> Outcome {
         match self {
@@ -66,7 +72,8 @@ impl Command {
             Self::Man(args) => commands::man::run(args, global),
             Self::Demo(args) => commands::demo::run(args),
             // A plugin has its own way to end, and so has another program: `main` runs them.
-            Self::Plugin(_) | Self::Cache(_) | Self::Proxy(_) | Self::Run(_) | Self::DemoPlugin => Ok(Exit::Ok),
+            Self::Plugin(_) | Self::Cache(_) | Self::Proxy(_) | Self::DemoPlugin => Ok(Exit::Ok),
+            Self::Run(_) | Self::Shell(_) => Ok(Exit::Ok),
         }
     }
 }

@@ -31,12 +31,15 @@ fn main() -> ExitCode {
     }
     // Says what is wrong with the words, or shows help, and ends the process.
     let Args { global, command } = Args::parse_from(&words);
-    log::install(global.verbosity);
+    if !command.keeps_a_log() {
+        log::install(global.verbosity);
+    }
     let outcome = match command {
         Command::Plugin(args) => return commands::plugin::run(&args),
         Command::Cache(args) => return commands::cache::run(args, &global),
         Command::Proxy(args) => return commands::proxy::run(args, &global, &words),
         Command::Run(args) => commands::run::run(args, &global),
+        Command::Shell(args) => commands::shell::run(args, &global),
         Command::DemoPlugin => return commands::demo::plugin(),
         command => command.run(&global),
     };

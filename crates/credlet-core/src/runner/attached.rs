@@ -1,8 +1,8 @@
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
-use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, Signal as Kind};
 
 use super::OsError;
@@ -41,17 +41,27 @@ impl Attached {
     }
 }
 
+/// Becomes this program, as the same process with the same streams, these words (the first is its name) and no other
+/// environment than this. Returns only if that cannot be, and why.
+#[expect(clippy::disallowed_methods, reason = "this module starts programs")]
+pub fn become_program(
+    path: &Path,
+    words: &[impl AsRef<OsStr>],
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+) -> OsError {
+    let mut command = Command::new(path);
+    if let Some((name, args)) = words.split_first() {
+        command.arg0(name).args(args);
+    }
+    command.env_clear().envs(env).exec().into()
+}
+
 /// Tells a program to end. One that has ended does not mind.
 pub fn ask_to_end(pid: Pid) {
     let _ = rustix::process::kill_process(pid, Kind::TERM);
 }
 
-/// Leaves Ctrl-C and Ctrl-\ to the program that runs in our place: it and we are in the same group, so the terminal tells
-/// both. To be called while there is one thread; programs that are started afterwards get them.
-pub fn leave_interrupts_to_others() {
-    let mut both = SigSet::empty();
-    both.add(Signal::SIGINT);
-    both.add(Signal::SIGQUIT);
-    // Refused only for signals that do not exist.
-    let _ = both.thread_block();
+/// Tells a program that its terminal is gone. What it makes of that is up to it.
+pub fn hang_up(pid: Pid) {
+    let _ = rustix::process::kill_process(pid, Kind::HUP);
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-pub use self::attached::{Attached, ask_to_end, leave_interrupts_to_others, start_attached};
+pub use self::attached::{Attached, ask_to_end, become_program, hang_up, start_attached};
 pub use self::detached::{Starting, close_inherited, start_detached, start_reporting};
 pub use self::process::Process;
 pub use self::system::{StderrFn, StderrSink, SystemRunner};

@@ -1,4 +1,7 @@
 //! Whether a socket is one that only this user, or root, can have made, and whether they listen at it.
+//!
+//! Root may share one with a group: then the group may go through the directory and use the socket, and still nobody but
+//! root can have put it there. One that another user shares is not used: whoever listens sees each request.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -24,12 +27,12 @@ pub(super) fn place(socket: &Path) -> Result<(), Refused> {
     if !found.is_dir() {
         return Err(unsafe_(dir, "is no directory"));
     }
-    private(dir, &found)?;
+    private(dir, &found, 0o027)?;
     let found = look(socket)?;
     if !found.file_type().is_socket() {
         return Err(unsafe_(socket, "is no socket"));
     }
-    private(socket, &found)
+    private(socket, &found, 0o007)
 }
 
 /// Asks the system who listens.
@@ -49,12 +52,15 @@ fn look(path: &Path) -> Result<Metadata, Refused> {
     })
 }
 
-fn private(path: &Path, found: &Metadata) -> Result<(), Refused> {
+/// `never`: what nobody else may do even if root shares it with a group.
+fn private(path: &Path, found: &Metadata, never: u32) -> Result<(), Refused> {
     if !is_trusted(found.uid()) {
         return Err(unsafe_(path, "belongs to another user"));
     }
+    let is_own = found.uid() == rustix::process::geteuid().as_raw();
+    let never = if is_own { 0o077 } else { never };
     match found.mode() & 0o777 {
-        mode if mode & 0o077 == 0 => Ok(()),
+        mode if mode & never == 0 => Ok(()),
         mode => Err(unsafe_(path, &format!("is open to other users (mode {mode:04o})"))),
     }
 }

@@ -20,6 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::authority::Authorities;
 use super::peer::Peers;
+use super::shared::SharedDoor;
 use super::stack::{LARGEST_HEAD, Reply, Stack};
 
 /// How long a TLS handshake may take.
@@ -41,6 +42,7 @@ pub(super) struct Doors {
     pub(super) socket_tls: Option<Arc<ServerConfig>>,
     pub(super) socket_authorities: Arc<Authorities>,
     pub(super) loopback: Option<LoopbackDoor>,
+    pub(super) shared: Option<SharedDoor>,
 }
 
 /// A port of 127.0.0.1.
@@ -58,6 +60,14 @@ impl LoopbackDoor {
             Some(door) => Ok((door.listener.accept().await?.0, door)),
             None => std::future::pending().await,
         }
+    }
+}
+
+/// Never returns if there is none.
+async fn accept_shared(door: Option<&SharedDoor>) -> io::Result<(UnixStream, &SharedDoor)> {
+    match door {
+        Some(door) => Ok((door.listener.accept().await?.0, door)),
+        None => std::future::pending().await,
     }
 }
 
@@ -79,6 +89,9 @@ impl Connections {
             accepted = doors.socket.accept() => accepted.map(|(stream, _)| self.enter_socket(stream, doors)),
             accepted = LoopbackDoor::accept(doors.loopback.as_ref()) => {
                 accepted.map(|(stream, door)| self.enter_loopback(stream, door))
+            }
+            accepted = accept_shared(doors.shared.as_ref()) => {
+                accepted.map(|(stream, door)| self.enter_shared(stream, door, doors))
             }
             Some(_) = self.open.join_next() => return,
         };
@@ -118,6 +131,15 @@ impl Connections {
             None => self.open.spawn(guest.speak_http1(stream)),
             Some(tls) => self.open.spawn(guest.shake_hands(stream, tls.clone())),
         };
+    }
+
+    fn enter_shared(&mut self, stream: UnixStream, door: &SharedDoor, doors: &Doors) {
+        if !door.admit(&stream) {
+            self.stack.metrics.refused();
+            return;
+        }
+        let guest = self.guest(&doors.socket_authorities);
+        self.open.spawn(guest.speak_http1(stream));
     }
 
     fn enter_loopback(&mut self, stream: TcpStream, door: &LoopbackDoor) {

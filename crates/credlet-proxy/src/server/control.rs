@@ -36,6 +36,7 @@ use super::leases::Taken;
 use super::peer::Peers;
 use super::run::Shared;
 use super::stack::Reply;
+use crate::policy::Guard;
 
 /// The version in which daemon and plugin speak to each other: they are the same program.
 pub(super) const VERSION: ApiVersion = ApiVersion::V1;
@@ -169,6 +170,10 @@ pub struct Report {
     pub handshakes: u64,
     /// What it has to be told before it can sign.
     pub wants: Option<String>,
+    /// What it does not pass on, if that is less than its user may do.
+    pub policy: Option<String>,
+    /// The socket for a group, if it has one.
+    pub shared: Option<String>,
 }
 
 impl Report {
@@ -184,6 +189,8 @@ impl Report {
             open: shared.metrics.in_flight(),
             handshakes: elsewhere.handshakes,
             wants: shared.wants(),
+            policy: shared.stack.guard.as_ref().map(Guard::to_string),
+            shared: shared.shared_socket.as_ref().map(|path| path.to_string_lossy().into_owned()),
         }
     }
 }
@@ -200,10 +207,12 @@ impl fmt::Display for Report {
             "leases: {}\nrequests: {}\nopen: {}\nhandshakes: {}",
             self.leases, self.requests, self.open, self.handshakes
         )?;
-        match &self.wants {
-            Some(wants) => writeln!(f, "wants: {}", credlet_api::visible(wants)),
-            None => Ok(()),
+        for (name, text) in [("wants", &self.wants), ("policy", &self.policy), ("shared", &self.shared)] {
+            if let Some(text) = text {
+                writeln!(f, "{name}: {}", credlet_api::visible(text))?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -228,6 +237,8 @@ impl FromStr for Report {
             open: number(value("open"))?,
             handshakes: number(value("handshakes"))?,
             wants: value("wants"),
+            policy: value("policy"),
+            shared: value("shared"),
         })
     }
 }
@@ -253,9 +264,11 @@ mod tests {
             open: 3,
             handshakes: 4,
             wants: Some("PIN of the token: \"blue\"".into()),
+            policy: Some("--read-only --allow 'get /a'".into()),
+            shared: Some("/run/credlet-shared/0a/s.sock".into()),
         };
         assert_eq!(report.to_string().parse(), Ok(report.clone()));
-        (report.port, report.wants) = (None, None);
+        (report.port, report.wants, report.policy, report.shared) = (None, None, None, None);
         assert_eq!(report.to_string().parse(), Ok(report));
         assert_eq!("pid: x".parse::<Report>(), Err(NoReport));
     }

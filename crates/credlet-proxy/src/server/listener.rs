@@ -55,6 +55,11 @@ impl Place {
     /// Listens at `path`, in the place of whatever an earlier proxy has left there. The socket gets this name when it
     /// is ready: whoever finds it can connect.
     pub(super) fn listen(&self, path: PathBuf) -> Result<UnixListener, ServeError> {
+        self.listen_for(path, 0o600, None)
+    }
+
+    /// The same, for whoever these permissions let in.
+    pub(super) fn listen_for(&self, path: PathBuf, mode: u32, group: Option<u32>) -> Result<UnixListener, ServeError> {
         let draft = Dir::draft(&path);
         if path.as_os_str().len().max(draft.as_os_str().len()) > LONGEST_PATH {
             return Err(ServeError::PathTooLong { path, longest: LONGEST_PATH });
@@ -63,7 +68,8 @@ impl Place {
             let _ = fs::remove_file(&draft);
             let listener = std::os::unix::net::UnixListener::bind(&draft)?;
             // Nobody else can enter the directory, so it does not matter what it was until now.
-            fs::set_permissions(&draft, fs::Permissions::from_mode(0o600))?;
+            std::os::unix::fs::chown(&draft, None, group)?;
+            fs::set_permissions(&draft, fs::Permissions::from_mode(mode))?;
             listener.set_nonblocking(true)?;
             fs::rename(&draft, &path)?;
             UnixListener::from_std(listener)

@@ -15,6 +15,7 @@ pub(super) struct Metrics {
     in_flight: AtomicU64,
     upgraded: AtomicU64,
     refused: AtomicU64,
+    forbidden: AtomicU64,
     /// When the last request ended, by the monotonic time in milliseconds.
     last_end: AtomicU64,
 }
@@ -34,6 +35,7 @@ impl Metrics {
             in_flight: AtomicU64::new(0),
             upgraded: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            forbidden: AtomicU64::new(0),
             last_end: AtomicU64::new(0),
         })
     }
@@ -49,6 +51,11 @@ impl Metrics {
     /// A connection was refused because of who made it.
     pub(super) fn refused(&self) {
         self.refused.fetch_add(1, Relaxed);
+    }
+
+    /// A request was refused by a policy of the proxy's own.
+    pub(super) fn forbidden(&self) {
+        self.forbidden.fetch_add(1, Relaxed);
     }
 
     pub(super) fn requests(&self) -> u64 {
@@ -80,6 +87,11 @@ impl Metrics {
             "Number of requests whose answer has not ended, watches and upgraded connections among them.",
             &[],
             gauge(&self.in_flight),
+        )?;
+        text.counter(
+            "credlet_proxy_policy_refusals_total",
+            "Number of requests that a policy of the proxy's own refused.",
+            self.forbidden.load(Relaxed),
         )?;
         text.counter(
             "credlet_proxy_refused_connections_total",

@@ -8,6 +8,7 @@ use credlet_core::World;
 
 use super::local::Authority;
 use crate::dir::Dir;
+use crate::policy::Policy;
 
 /// So many connections wait for the next request, where the API server takes one at a time on each. To make one costs as
 /// much as a dozen requests, and more with a key in hardware.
@@ -17,6 +18,8 @@ const IDLE_CONNECTIONS: usize = 512;
 #[derive(Clone, Debug)]
 pub struct Target {
     pub(super) settings: Settings,
+    /// That of the API server's address.
+    pub(super) path: String,
 }
 
 impl Target {
@@ -50,7 +53,8 @@ impl Target {
             pem if pem.is_empty() => Roots::Platform,
             pem => Roots::Pem(pem.clone()),
         };
-        Ok(Self { settings })
+        let path = cluster.server.parse::<http::Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
+        Ok(Self { settings, path: path.unwrap_or_default() })
     }
 
     /// The API server.
@@ -95,6 +99,10 @@ pub struct Options {
     /// Whether SIGTERM and SIGINT end it in good order, and not at once. They do by default: a proxy has its process to
     /// itself, as a rule.
     pub heeds_signals: bool,
+    /// What is passed on: what all of them let through. None by default: what the user may do is the API server's to say.
+    pub policies: Vec<Policy>,
+    /// A socket for the members of a group, besides. None by default: what the user may do is then theirs to do.
+    pub shared: Option<ForGroup>,
     /// Whose requests are answered besides this user's own. Nobody's by default.
     pub also_serve: Vec<u32>,
 }
@@ -112,6 +120,8 @@ impl Options {
             max_life: Duration::from_secs(12 * 60 * 60),
             drain: Duration::from_secs(10),
             heeds_signals: true,
+            policies: Vec::new(),
+            shared: None,
             also_serve: Vec::new(),
         }
     }
@@ -126,6 +136,16 @@ pub enum Hop {
     Tls,
     /// HTTP/1.1 as it is.
     Plain,
+}
+
+/// A socket that members of a group may use: plain HTTP/1.1, because the kernel says who they are.
+#[derive(Clone, Debug)]
+pub struct ForGroup {
+    /// The group's number.
+    pub group: u32,
+    /// The directory below which the socket is, made if it is missing: one that members can reach and nobody else can
+    /// change. The socket is `NAME/s.sock` there, where the proxy's own is `…/NAME/s.sock`.
+    pub dir: PathBuf,
 }
 
 /// A port of 127.0.0.1, TLS with a client certificate required, HTTP/2 and HTTP/1.1.

@@ -20,25 +20,30 @@ impl Peers {
 
     /// Whether this one may come in. Root could become us anyway, but has no business here.
     pub(super) fn admit(&self, stream: &UnixStream) -> bool {
-        match stream.peer_cred() {
-            Ok(peer) if self.admits(peer.uid()) => {
-                tracing::debug!(uid = peer.uid(), pid = peer.pid(), "somebody connects");
-                true
-            }
-            Ok(peer) => {
-                // The number of a process may be another's by now: it is for people who read logs.
-                tracing::warn!(uid = peer.uid(), pid = peer.pid(), "somebody else's connection is refused");
-                false
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection is refused because nobody knows whose it is");
-                false
-            }
-        }
+        admit_if(stream, |uid, _| self.admits(uid))
     }
 
     fn admits(&self, uid: u32) -> bool {
         uid == self.own || self.also.contains(&uid)
+    }
+}
+
+/// Whether whoever connects is one of these, by user and first group.
+pub(super) fn admit_if(stream: &UnixStream, is_one: impl FnOnce(u32, u32) -> bool) -> bool {
+    match stream.peer_cred() {
+        Ok(peer) if is_one(peer.uid(), peer.gid()) => {
+            tracing::debug!(uid = peer.uid(), pid = peer.pid(), "somebody connects");
+            true
+        }
+        Ok(peer) => {
+            // The number of a process may be another's by now: it is for people who read logs.
+            tracing::warn!(uid = peer.uid(), pid = peer.pid(), "somebody else's connection is refused");
+            false
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a connection is refused because nobody knows whose it is");
+            false
+        }
     }
 }
 

@@ -29,6 +29,7 @@ impl Trouble {
             StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
             StatusCode::GATEWAY_TIMEOUT => "Timeout",
             StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
+            StatusCode::FORBIDDEN => "Forbidden",
             StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
             code if code.is_client_error() => "BadRequest",
             _ => "InternalError",
@@ -44,6 +45,11 @@ impl Trouble {
 
     pub(super) fn no_tunnels() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "connect", "this proxy passes on requests and makes no tunnels")
+    }
+
+    /// A policy of the proxy's own is against it.
+    pub(super) fn forbidden(message: String) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "policy", message)
     }
 
     pub(super) fn malformed(message: &str) -> Self {

@@ -24,8 +24,10 @@ use super::local::{Authority, AuthorityError};
 use super::metrics::{Elsewhere, Metrics};
 use super::options::{Hop, Options};
 use super::peer::Peers;
+use super::shared::SharedDoor;
 use super::stack::Stack;
 use crate::dir::DirError;
+use crate::policy::{Guard, Unclear};
 use crate::sign::Signer;
 
 /// For so long a proxy waits for its first client, however short its linger is.
@@ -69,6 +71,8 @@ pub(super) struct Shared {
     pub(super) began: jiff::Timestamp,
     pub(super) server: conn::Server,
     pub(super) socket: PathBuf,
+    /// The one for a group.
+    pub(super) shared_socket: Option<PathBuf>,
     pub(super) port: Option<u16>,
     pub(super) stop: Notify,
     /// `None`: the socket speaks no TLS.
@@ -105,8 +109,10 @@ impl Server {
                 return Err(ServeError::ClientGone);
             }
         }
+        let guard = Guard::new(options.policies.clone(), &options.target.path)?;
         let stack = Stack {
             signer,
+            guard,
             upstream: conn::Client::new(settings)?,
             losses: AtomicU64::new(0),
             metrics: Arc::clone(&metrics),
@@ -131,10 +137,13 @@ impl Server {
         }
         let socket_tls = hop.as_ref().map(tls).transpose()?;
         let socket_authorities = authorities(&server, None)?;
+        let for_group = options.shared.as_ref().map(|wanted| SharedDoor::open(wanted, &place, &options.dir));
+        let for_group = for_group.transpose()?;
+        let shared_socket = for_group.as_ref().map(|door| door.path().to_owned());
         let control = place.listen(options.dir.control())?;
         // Last: whoever finds it may take everything else for granted.
         let socket = place.listen(options.dir.socket())?;
-        let doors = Doors { socket, peers, socket_tls, socket_authorities, loopback };
+        let doors = Doors { socket, peers, socket_tls, socket_authorities, loopback, shared: for_group };
 
         let shared = Shared {
             stack: Arc::new(stack),
@@ -144,6 +153,7 @@ impl Server {
             clock,
             server,
             socket: options.dir.socket(),
+            shared_socket,
             port,
             stop: Notify::new(),
             hop,
@@ -186,6 +196,7 @@ impl Server {
         // free; the next proxy may come; those who are here are seen off.
         self.shared.leases.shut();
         self.place.hide();
+        self.doors.shared.iter().for_each(SharedDoor::hide);
         connections.accept_waiting(&self.doors).await;
         drop((self.doors, self.control));
         self.place.leave();
@@ -366,6 +377,9 @@ pub enum ServeError {
     /// Whoever wrote the kubeconfig.
     #[error(transparent)]
     Target(#[from] conn::Error),
+    /// Whoever wrote the kubeconfig, or wants a policy.
+    #[error("no policy can be held at the address of this API server: {0}")]
+    Policy(#[from] Unclear),
     /// See there.
     #[error(transparent)]
     Authority(#[from] AuthorityError),

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use credlet_client::conn::{self, Body, Payload, SentWith};
 use credlet_core::Clock;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::watch;
@@ -21,6 +21,7 @@ use super::authority::Authorities;
 use super::metrics::{InFlight, Metrics};
 use super::rescue::Trouble;
 use super::{body, headers, person, upgrade};
+use crate::policy::Guard;
 use crate::sign::{BodyDigest, Signer};
 
 /// So many requests at once are no client's honest wish.
@@ -35,6 +36,8 @@ pub(super) const LARGEST_HEAD: u32 = 64 << 10;
 /// What all requests have in common.
 pub(super) struct Stack {
     pub(super) signer: Arc<dyn Signer>,
+    /// What is not passed on. `None`: there is no policy, and nothing is looked at.
+    pub(super) guard: Option<Guard>,
     pub(super) upstream: conn::Client,
     /// How often the signer's key had been lost when its connections were last looked at.
     pub(super) losses: AtomicU64,
@@ -96,9 +99,18 @@ impl Stack {
 
         // 5. Is it an upgrade? Asked before the headers are cleaned, which removes the signs of it.
         let wanted = headers::wanted_upgrade(&request);
+
+        // 6. Policy, if there is one. It has to know about upgrades, and sees the headers as the client wrote them, so
+        //    that none escapes it by being named in `Connection`. Before anything is read, signed or sent.
+        if let Some(guard) = &self.guard {
+            guard.check(&request, wanted.as_ref().map(HeaderValue::as_bytes)).map_err(|message| {
+                self.metrics.forbidden();
+                Trouble::forbidden(message)
+            })?;
+        }
         let client_half = wanted.as_ref().map(|_| hyper::upgrade::on(&mut request));
 
-        // 6. Headers. Cleaned before they are signed: the signature is to cover what arrives, and what is for this hop
+        // 7. Headers. Cleaned before they are signed: the signature is to cover what arrives, and what is for this hop
         //    does not.
         let (mut head, incoming) = request.into_parts();
         headers::clean_request(&mut head.headers);
@@ -111,14 +123,14 @@ impl Stack {
         // An upgrade and the peer's address are of the connection that it came on.
         head.extensions.clear();
 
-        // 7. Body. A signer may want to know all of it first.
+        // 8. Body. A signer may want to know all of it first.
         let (payload, digest) = body::prepare(self.signer.body(&head), &head.headers, incoming).await?;
 
-        // 8. Sign and send, on connections that the client half of this project makes: HTTP/2 or HTTP/1.1, through
+        // 9. Sign and send, on connections that the client half of this project makes: HTTP/2 or HTTP/1.1, through
         //    whatever proxy leads to the API server, upgrades too.
         let mut response = self.send(head, payload, digest).await?;
 
-        // 9. All the way back: the same for the other direction. A `101` hands both connections to each other.
+        // 10. All the way back: the same for the other direction. A `101` hands both connections to each other.
         if let Some(client_half) = client_half.filter(|_| response.status() == StatusCode::SWITCHING_PROTOCOLS) {
             return Ok(upgrade::join(client_half, response, in_flight, self.ending.clone()));
         }

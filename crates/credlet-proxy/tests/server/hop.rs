@@ -30,7 +30,13 @@ impl Route for Socket {
 }
 
 /// Shows what it was given, or nothing, to whoever has a certificate of this authority.
-fn client(server: &str, ca: &str, given: Option<(&str, &Secret)>, socket: Option<PathBuf>, http2: bool) -> Client {
+pub(crate) fn client(
+    server: &str,
+    ca: &str,
+    given: Option<(&str, &Secret)>,
+    socket: Option<PathBuf>,
+    http2: bool,
+) -> Client {
     let crypto = Crypto::aws_lc_rs();
     let server = Server::parse(server).unwrap();
     let mut settings = Settings::new(server, crypto.clone(), Arc::new(SystemClock::new()));

@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod group;
 mod guard;
 mod hop;
 mod http;
 mod life;
 mod person;
+mod policy;
 mod roles;
 mod signers;
 mod streams;

@@ -6,7 +6,7 @@ mod words;
 
 use credlet_proxy::client::{ExecProxies, SWITCH};
 
-pub(super) use self::words::of_user;
+pub(super) use self::words::of_proxy;
 use super::Outcome;
 use crate::args::Global;
 use crate::error::CliError;

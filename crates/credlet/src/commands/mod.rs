@@ -17,6 +17,7 @@ pub(crate) mod plugin;
 pub(crate) mod proxy;
 pub(crate) mod request;
 pub(crate) mod run;
+pub(crate) mod shell;
 pub(crate) mod token;
 pub(crate) mod whoami;
 

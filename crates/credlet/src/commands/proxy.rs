@@ -1,11 +1,13 @@
 //! `credlet proxy`: plugins that stay, and sign each request or hold the key (KEP-2718).
 
 mod bridged;
+mod group;
 mod identity;
 mod life;
 mod manage;
 mod person;
 mod plugin;
+mod policy;
 mod signer;
 
 use std::ffi::OsString;
@@ -13,13 +15,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub(crate) use self::bridged::authority_file;
+use self::group::GroupArgs;
 pub(crate) use self::life::{daemon, end, runtime};
 pub(crate) use self::plugin::ready;
+pub(crate) use self::policy::PolicyArgs;
 pub(crate) use self::signer::SignerArgs;
 use self::signer::signer;
 use crate::args::Global;
 use crate::error::CliError;
 use crate::printer::FormatArg;
+use credlet_proxy::policy::Policy;
 
 /// Be a credential plugin that stays: it signs each request, or holds a key that nobody gets to see
 ///
@@ -32,10 +37,22 @@ pub(crate) struct Args {
     verb: Verb,
 }
 
+impl Args {
+    /// Whether this process is to be a proxy itself.
+    pub(crate) fn is_in_the_foreground(&self) -> bool {
+        match &self.verb {
+            Verb::Sign(verb) => verb.life().foreground,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     #[command(flatten)]
     Sign(SignerVerb),
+    /// Use a proxy that its owner shares with a group of yours
+    Join(group::JoinArgs),
     /// List the proxies that are running
     Ls(LsArgs),
     /// Show what a proxy says about itself
@@ -63,13 +80,25 @@ pub(crate) enum SignerVerb {
     File(With<signer::FileArgs>),
 }
 
+impl SignerVerb {
+    fn life(&self) -> &LifeArgs {
+        match self {
+            Self::Pkcs11(With { life, .. }) => life,
+            Self::Sigv4(With { life, .. }) => life,
+            Self::Headers(With { life, .. }) => life,
+            Self::Exec(With { life, .. }) => life,
+            Self::File(With { life, .. }) => life,
+        }
+    }
+}
+
 /// The arguments of a signer, and those that all of them have.
 #[derive(Debug, clap::Args)]
 pub(crate) struct With<S: clap::Args> {
     #[command(flatten)]
     pub(crate) signer: S,
     #[command(flatten)]
-    pub(crate) life: LifeArgs,
+    pub(crate) life: Box<LifeArgs>,
 }
 
 /// How a proxy lives.
@@ -90,6 +119,17 @@ pub(crate) struct LifeArgs {
     /// A variable that the signer depends on: who has another value gets another proxy
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
+    #[command(flatten)]
+    policy: PolicyArgs,
+    #[command(flatten)]
+    group: GroupArgs,
+}
+
+impl LifeArgs {
+    /// What is passed on, as these words have it.
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy.policy("the arguments of `credlet proxy`")
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -114,6 +154,7 @@ Examples:
   credlet proxy sigv4 --region eu-west-3 --service execute-api
   credlet proxy headers -- my-headers --fresh
   credlet proxy exec -- aws eks get-token --cluster-name blue
+  credlet proxy exec --read-only --deny impersonate -- aws eks get-token --cluster-name blue
   credlet proxy ls
 
 In a kubeconfig:
@@ -135,6 +176,7 @@ pub(crate) fn run(args: Args, global: &Global, words: &[OsString]) -> ExitCode {
                 Err(error) => error.report(),
             };
         }
+        Verb::Join(args) => return group::join(&args),
         Verb::Ls(args) => manage::ls(&args),
         Verb::Status(args) => manage::status(&args),
         Verb::Metrics(args) => manage::metrics(&args),
@@ -163,7 +205,7 @@ impl From<SignerVerb> for Wanted {
             SignerVerb::Exec(With { signer, life }) => (SignerArgs::Exec(signer), life),
             SignerVerb::File(With { signer, life }) => (SignerArgs::File(signer), life),
         };
-        Self { signer, life }
+        Self { signer, life: *life }
     }
 }
 

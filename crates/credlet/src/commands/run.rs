@@ -15,16 +15,20 @@ use credlet_api::exec::{Cluster, ExecCredentialStatus};
 use credlet_client::authenticator::ExecSettings;
 use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::{HeaderCredential, Resolved};
-use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, leave_interrupts_to_others, look_up, start_attached};
-use credlet_plugins::proxy::bridge::local;
+use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, hang_up, look_up, start_attached};
+use credlet_plugins::proxy::bridge::{Bridge, local};
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
+use credlet_proxy::policy::Policy;
 use credlet_proxy::server::{Authority, Control, Loopback, Options, Server, Target};
 use credlet_proxy::sign::{Exec, Signer};
 
 mod fixed;
+mod signals;
 
-use super::{bridge, proxy};
+use self::signals::Signals;
+use super::bridge;
+use super::proxy::{self, PolicyArgs};
 use crate::args::Global;
 use crate::error::{CliError, chain};
 
@@ -35,6 +39,8 @@ use crate::error::{CliError, chain};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    policy: PolicyArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -44,17 +50,36 @@ const EXAMPLES: &str = "\
 Examples:
   credlet run -- kubectl get pods
   credlet run --context prod -- helm upgrade web ./chart
-  credlet run -- bash
+  credlet run --read-only -- k9s
 
 It ends with the command's exit code.";
 
 /// Whatever the command left open on its way is cut after this.
 const TO_END: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// The command's own end is ours.
+/// For so long the proxy may take over its end, which takes no time on a machine that has some.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
 pub(crate) fn run(args: Args, global: &Global) -> ! {
-    leave_interrupts_to_others();
-    match served(&args, global) {
+    let mut words = args.command.into_iter();
+    let program = words.next().unwrap_or_default();
+    let policy = args.policy.policy("the arguments of `credlet run`");
+    in_our_place(&Task { program, words: words.collect(), marks: None, policy }, global)
+}
+
+/// What is to be run behind a proxy of its own.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) program: OsString,
+    pub(super) words: Vec<OsString>,
+    /// A variable that says for which context it is run.
+    pub(super) marks: Option<&'static str>,
+    pub(super) policy: Policy,
+}
+
+/// Runs it. Its own end is ours.
+pub(super) fn in_our_place(task: &Task, global: &Global) -> ! {
+    match served(task, global) {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => proxy::end(u8::try_from(code).unwrap_or(u8::MAX)),
             (None, Some(signal)) => crate::runtime::die_of(signal),
@@ -67,28 +92,31 @@ pub(crate) fn run(args: Args, global: &Global) -> ! {
     }
 }
 
-fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
+fn served(task: &Task, global: &Global) -> Result<ExitStatus, CliError> {
     if ExecProxies::from_env(&SystemEnv).is_none() {
         return Err(CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment")));
     }
-    let (program, words) = args.command.split_first().ok_or_else(|| CliError::usage("which command?"))?;
-    let name = program.to_string_lossy();
-    let program = look_up(&name, &SystemEnv).map_err(|error| CliError::usage(chain(&error)))?;
+    let program =
+        look_up(&task.program.to_string_lossy(), &SystemEnv).map_err(|error| CliError::usage(chain(&error)))?;
     let resolved = global.resolve()?;
-    let cluster = cluster(&resolved);
+    let cluster = cluster(&resolved)?;
     let world = World::system();
-    let signer = signer(&resolved, &cluster, global, &world)?;
+    let (signer, of_user) = signer(&resolved, &cluster, global, &world)?;
 
     Dir::sweep(&SystemEnv, world.clock.now());
+    let runtime = proxy::runtime()?;
+    // From here on there is something to take away at the end.
+    let mut signals = runtime.block_on(async { Signals::catch() })?;
     let dir = Dir::of_this_process(&SystemEnv).map_err(told)?;
     let target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).map_err(told)?;
     let mut options = Options::new(target, dir.clone());
     let authority = Arc::new(Authority::fresh(world.clock.now()).map_err(told)?);
     options.loopback = Some(Loopback { port: 0, authority: authority.clone() });
+    options.drain = TO_END;
+    options.policies = of_user.into_iter().chain([task.policy.clone()]).collect();
     // For as long as the command runs: we end it ourselves.
     (options.linger, options.max_life) = (std::time::Duration::MAX / 4, std::time::Duration::MAX / 4);
 
-    let runtime = proxy::runtime()?;
     let outcome = runtime.block_on(async {
         let server = Server::bind(signer, options).await.map_err(told)?;
         let port = server.port().unwrap_or_default();
@@ -96,8 +124,11 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
         let mut serving = tokio::spawn(server.run());
         let done = async {
             let answer = control.lease(None).await.map_err(told)?;
-            let file = kubeconfig(&dir, port, &authority, &answer.status, &resolved)?;
-            let status = command(&program, words, &file, &mut serving).await;
+            let file = kubeconfig(&dir, port, &authority, &answer.status, &resolved, &cluster)?;
+            let context = resolved.context.as_ref().map_or("", |context| context.value.as_str());
+            let marks = task.marks.map(|name| (name, OsStr::new(context)));
+            let env = [("KUBECONFIG", file.as_os_str())].into_iter().chain(marks);
+            let status = command(&program, &task.words, env, &mut serving, &mut signals).await;
             let _ = std::fs::remove_file(&file);
             status
         };
@@ -105,7 +136,7 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
         if !serving.is_finished() {
             // It takes its sockets away.
             let _ = control.stop().await;
-            let _ = tokio::time::timeout(TO_END, serving).await;
+            let _ = tokio::time::timeout(PATIENCE, serving).await;
         }
         status
     });
@@ -113,31 +144,42 @@ fn served(args: &Args, global: &Global) -> Result<ExitStatus, CliError> {
     outcome
 }
 
-/// Runs the command. If we are told to end meanwhile, so is the command.
-async fn command<T>(
+/// Runs the command. If we are told to end meanwhile, or that the terminal is gone, so is the command.
+async fn command<'a, T>(
     program: &Path,
     words: &[OsString],
-    file: &Path,
+    env: impl Iterator<Item = (&'a str, &'a OsStr)>,
     serving: &mut tokio::task::JoinHandle<T>,
+    signals: &mut Signals,
 ) -> Result<ExitStatus, CliError> {
-    let started = start_attached(program, words, [("KUBECONFIG", OsStr::new(file))]);
+    let started = start_attached(program, words, env);
     let started = started.map_err(|error| CliError::usage(format!("{} cannot be run: {error}", program.display())))?;
     let pid = started.pid();
     let mut ended = tokio::task::spawn_blocking(move || started.wait());
-    let ended = tokio::select! {
-        ended = &mut ended => ended,
-        _ = serving => {
-            pid.into_iter().for_each(ask_to_end);
-            ended.await
+    let ended = loop {
+        tokio::select! {
+            ended = &mut ended => break ended,
+            _ = &mut *serving => {
+                pid.into_iter().for_each(ask_to_end);
+                break ended.await;
+            }
+            () = signals.hung_up() => pid.into_iter().for_each(hang_up),
         }
     };
     let ended = ended.map_err(|_| CliError::usage("nobody waited for the command"))?;
     ended.map_err(|error| CliError::usage(format!("the command's end was not seen: {error}")))
 }
 
-fn cluster(resolved: &Resolved) -> Cluster {
+/// The API server itself, also where a bridge leads to it: the command's proxy is in the place of the bridge's.
+fn cluster(resolved: &Resolved) -> Result<Cluster, CliError> {
+    if let Some(exec) = resolved.identity.exec_in_use()
+        && bridge::of_proxy(&exec.config).is_some()
+        && let Some((bridge, _)) = Bridge::of(&exec.cluster).map_err(told)?
+    {
+        return Ok(bridge.upstream);
+    }
     let authority = resolved.tls.certificate_authority.as_ref();
-    Cluster {
+    Ok(Cluster {
         server: resolved.server.value.clone(),
         tls_server_name: resolved.tls.server_name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
         insecure_skip_tls_verify: resolved.tls.insecure_skip_verify.value,
@@ -145,16 +187,22 @@ fn cluster(resolved: &Resolved) -> Cluster {
         proxy_url: resolved.proxy_url.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
         disable_compression: resolved.disable_compression.value,
         config: None,
-    }
+    })
 }
 
-/// The user, whatever it has.
-fn signer(resolved: &Resolved, cluster: &Cluster, global: &Global, world: &World) -> Result<Arc<dyn Signer>, CliError> {
+/// The user, whatever it has, and the policy that a proxy of this user would have.
+fn signer(
+    resolved: &Resolved,
+    cluster: &Cluster,
+    global: &Global,
+    world: &World,
+) -> Result<(Arc<dyn Signer>, Option<Policy>), CliError> {
     let identity = &resolved.identity;
     if let Some(exec) = identity.exec_in_use() {
-        let words = bridge::of_user(resolved)?;
-        if words.first().is_some_and(|word| word != "exec") {
-            return proxy::ready(proxy::parsed(words)?.signer, cluster, world);
+        if let Some(words) = bridge::of_proxy(&exec.config) {
+            let wanted = proxy::parsed(words.iter().cloned())?;
+            let policy = wanted.life.policy();
+            return Ok((proxy::ready(wanted.signer, cluster, world)?, Some(policy)));
         }
         let options = global.client_options()?;
         let mut settings = ExecSettings::new(options.crypto.clone());
@@ -162,19 +210,20 @@ fn signer(resolved: &Resolved, cluster: &Cluster, global: &Global, world: &World
         let proxies = ExecProxies::of_this_process();
         settings.options.lock_file = proxies.clone().map(|proxies| proxies as _);
         let authenticator = options.authenticators.exec(exec, &settings)?;
-        return Ok(Arc::new(Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _))));
+        let signer = Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _));
+        return Ok((Arc::new(signer), None));
     }
     if let Some(HeaderCredential::TokenFile { file, inline }) = identity.header.as_ref().map(|header| &header.value) {
         let clock = &world.clock;
         let (file, inline) = (file.clone(), inline.clone());
         let authenticator =
             credlet_client::Authenticator::token_file(file, inline, clock.clone(), Arc::new(NoObserver));
-        return Ok(Arc::new(Exec::new(authenticator, clock.clone(), None)));
+        return Ok((Arc::new(Exec::new(authenticator, clock.clone(), None)), None));
     }
     if identity.auth_provider_in_use().is_some() {
         return Err(CliError::usage("the user's `auth-provider` cannot be used by a proxy"));
     }
-    fixed::Fixed::of(identity).map(|fixed| Arc::new(fixed) as _)
+    Ok((Arc::new(fixed::Fixed::of(identity)?), None))
 }
 
 /// The one file that the command gets to see.
@@ -184,6 +233,7 @@ fn kubeconfig(
     authority: &Authority,
     given: &ExecCredentialStatus,
     resolved: &Resolved,
+    cluster: &Cluster,
 ) -> Result<PathBuf, CliError> {
     let mut user = serde_json::json!({
         "client-certificate-data": STANDARD.encode(&given.client_certificate_data),
@@ -201,7 +251,7 @@ fn kubeconfig(
         "current-context": "run",
         "contexts": [{"name": "run", "context": {"cluster": "run", "user": "run", "namespace": resolved.namespace.value}}],
         "clusters": [{"name": "run", "cluster": {
-            "server": local(port, &resolved.server.value),
+            "server": local(port, &cluster.server),
             "certificate-authority-data": STANDARD.encode(authority.certificate()),
         }}],
         "users": [{"name": "run", "user": user}],

@@ -164,6 +164,55 @@ fn a_plugin_that_answers_with_a_proxy_of_its_own_is_used_on_either_way() {
 }
 
 #[test]
+fn a_policy_holds_behind_a_bridge_and_for_a_command_whoever_set_it() {
+    let (home, plugin) = with_plugin();
+    let exec = "/api/v1/namespaces/shop/pods/web/exec";
+    let plugin_words = ["--", plugin.command().to_str().unwrap()].map(str::to_owned);
+    let script = format!("{CREDLET} get /readyz && {CREDLET} get {exec}");
+    let ran = home.run(&["run", "--deny", "exec", "--", "/bin/sh", "-c", &script]);
+    assert_eq!(ran.stdout, "ok", "{ran:?}");
+    assert!(ran.stderr.contains("--deny exec (set by the arguments of `credlet run`)"), "{ran:?}");
+
+    let mut convert = vec!["bridge", "convert", "--program", CREDLET, "--", "exec", "--read-only"];
+    convert.extend(plugin_words.iter().map(String::as_str));
+    home.run(&convert).data();
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let before = home.server.counts().requests;
+    let told = home.run(&["request", "-X", "POST", "/api/v1/namespaces"]);
+    assert!(told.stderr.contains("--read-only (set by the arguments of `credlet proxy`)"), "{told:?}");
+    // One command in its place is no way around it.
+    let script = format!("{CREDLET} get {exec}");
+    let ran = home.run(&["run", "--", "/bin/sh", "-c", &script]);
+    assert!(ran.stderr.contains("--read-only (set by the arguments of `credlet proxy`)"), "{ran:?}");
+    assert_eq!(home.server.counts().requests, before);
+    home.run(&["bridge", "revert"]).data();
+}
+
+#[test]
+fn a_command_gets_through_where_the_user_is_a_proxy_already_bridged_or_not() {
+    let (home, plugin) = with_plugin();
+    let token = home.watch.secret("another token");
+    home.server.accept_token_as(token.expose(), "ada");
+    let file = home.path("headers");
+    fs::write(&file, format!("Authorization: Bearer {}\n", token.expose())).unwrap();
+    let script = format!("{CREDLET} get /readyz");
+    for words in
+        [vec!["exec", "--", plugin.command().to_str().unwrap()], vec!["headers", "--file", file.to_str().unwrap()]]
+    {
+        let user = format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: [proxy, {}], \
+             interactiveMode: Never, provideClusterInfo: true}}}}",
+            words.join(", ")
+        );
+        home.write_config(&user);
+        assert_eq!(home.run(&["run", "--", "/bin/sh", "-c", &script]).data(), "ok", "{words:?}");
+        home.run(&["bridge", "convert", "--program", CREDLET]).data();
+        assert_eq!(home.run(&["run", "--", "/bin/sh", "-c", &script]).data(), "ok", "bridged {words:?}");
+        home.run(&["bridge", "revert"]).data();
+    }
+}
+
+#[test]
 fn a_command_that_is_not_there_is_said() {
     let home = Home::of("{token: x}");
     let ran = home.run(&["run", "--", "no-such-command"]);

@@ -11,6 +11,7 @@ mod get;
 mod help;
 mod proxy;
 mod request;
+mod shell;
 mod support;
 mod terminal;
 mod token;

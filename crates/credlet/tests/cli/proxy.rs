@@ -1,4 +1,6 @@
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::support::{CREDLET, Home};
@@ -81,14 +83,142 @@ fn a_daemon_is_not_left_with_secrets_of_others_in_its_environment() {
     command.env("SOMEBODYS_TOKEN", "x").env("AWS_PROFILE", "mine");
     assert_eq!(home.finish(command).data(), "ok");
     let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    has_only_its_own_environment(&listed[0]["pid"]);
+    home.run(&["proxy", "stop"]);
+}
+
+/// That is, `AWS_PROFILE=mine` and nothing of somebody's.
+#[cfg(target_os = "linux")]
+fn has_only_its_own_environment(pid: &serde_json::Value) {
     // Only root can look into it, since it is closed to others.
-    match fs::read(format!("/proc/{}/environ", listed[0]["pid"])) {
+    match fs::read(format!("/proc/{pid}/environ")) {
         Ok(text) => {
             let text = String::from_utf8_lossy(&text);
             assert!(text.contains("AWS_PROFILE=mine") && !text.contains("SOMEBODYS_TOKEN"), "{text}");
         }
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_plugin_in_the_foreground_has_no_secrets_of_others_and_a_log_for_as_long_as_it_lives() {
+    let home = with_headers(", --foreground, -v, '3'");
+    let mut command = home.command(&["get", "/watch?interval_ms=10"]);
+    command.env("SOMEBODYS_TOKEN", "x").env("AWS_PROFILE", "mine").stdout(std::process::Stdio::piped());
+    let mut client = command.spawn().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    has_only_its_own_environment(&listed[0]["pid"]);
+    let log = std::path::Path::new(listed[0]["log"].as_str().unwrap());
+    let text = fs::read_to_string(log).unwrap();
+    home.watch.text(&text);
+    assert!(text.contains("info: the proxy listens"), "{text}");
+    assert!(text.contains("method=GET path=/watch code=200"), "{text}");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    while log.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// The names of the proxies that are running.
+fn names(home: &Home) -> Vec<String> {
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    listed.as_array().unwrap().iter().map(|proxy| proxy["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_policy_is_held_by_a_proxy_of_its_own_and_whoever_is_refused_is_told_by_what() {
+    let home = with_headers("");
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let headers = home.path("headers");
+    let rules = ["--read-only", "--deny, 'exec,impersonate'", "--allow, 'get /readyz', --allow, discovery"];
+    for (at, rule) in rules.iter().enumerate() {
+        home.write_config(&user(&format!("headers, --file, '{}', {rule}", headers.display())));
+        assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+        assert_eq!(names(&home).len(), at + 2, "another policy is another proxy");
+    }
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    let policies: std::collections::BTreeSet<_> =
+        listed.as_array().unwrap().iter().filter_map(|proxy| proxy["policy"].as_str()).collect();
+    let expected = ["--allow 'get /readyz' --allow 'discovery'", "--deny exec --deny impersonate", "--read-only"];
+    assert_eq!(policies.into_iter().collect::<Vec<_>>(), expected);
+
+    let before = home.server.counts().requests;
+    for (rule, args, by) in [
+        (rules[0], &["request", "-X", "DELETE", "/api/v1/namespaces/shop"][..], "--read-only"),
+        (rules[0], &["get", "/api/v1/namespaces/shop/pods/web/exec"], "--read-only"),
+        (rules[1], &["get", "/api/v1/namespaces/shop/pods/web/%65xec"], "--deny exec"),
+        (rules[1], &["get", "/readyz", "--as", "root"], "--deny impersonate"),
+        (rules[2], &["get", "/api/v1/secrets"], "no --allow covers it"),
+        (rules[2], &["get", "/readyz/../api/v1/secrets"], "cannot judge"),
+    ] {
+        home.write_config(&user(&format!("headers, --file, '{}', {rule}", headers.display())));
+        let ran = home.run(args);
+        assert_ne!(ran.code, Some(0), "{args:?}");
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(told.contains(by) && told.contains("set by the arguments of `credlet proxy`"), "{args:?}: {ran:?}");
+    }
+    assert_eq!(home.server.counts().requests, before, "none of them went on");
+    home.run(&["proxy", "stop", "--all"]);
+}
+
+#[test]
+fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
+    // Only root can play two users.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    const GROUP: u32 = 64_001;
+    let shared = tempfile::tempdir().unwrap();
+    let open = |path: &std::path::Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    open(shared.path());
+    let home = with_headers(&format!(
+        ", --read-only, --socket-group, '{GROUP}', --socket-dir, '{}'",
+        shared.path().join("here").display()
+    ));
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
+    let socket = listed[0]["shared"].as_str().unwrap().to_owned();
+    assert!(home.run(&["proxy", "status"]).data().contains(&socket));
+
+    // Somebody else, at home elsewhere, with a copy of the program: ours may be where others do not get.
+    let theirs = tempfile::tempdir().unwrap();
+    let program = theirs.path().join("program");
+    fs::copy(CREDLET, &program).unwrap();
+    let user = user(&format!("join, '{socket}'")).replace(CREDLET, program.to_str().unwrap());
+    let config = home
+        .config(&user)
+        .replace(home.path("ca.pem").to_str().unwrap(), theirs.path().join("ca.pem").to_str().unwrap());
+    fs::write(theirs.path().join("config"), config).unwrap();
+    fs::copy(home.path("ca.pem"), theirs.path().join("ca.pem")).unwrap();
+    let ask = |uid: u32, gid: u32, args: &[&str]| {
+        std::os::unix::fs::chown(theirs.path(), Some(uid), Some(gid)).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
+        let mut command = std::process::Command::new(&program);
+        command.args(args).env_clear().env("HOME", theirs.path()).env("XDG_RUNTIME_DIR", theirs.path());
+        command.env("KUBECONFIG", theirs.path().join("config")).current_dir("/").stdin(std::process::Stdio::null());
+        std::os::unix::process::CommandExt::uid(&mut command, uid);
+        std::os::unix::process::CommandExt::gid(&mut command, gid);
+        let ran = home.finish(command);
+        let _ = fs::remove_dir_all(theirs.path().join("credlet"));
+        ran
+    };
+    for name in ["config", "ca.pem", "program"] {
+        open(&theirs.path().join(name));
+    }
+    assert_eq!(ask(64_003, GROUP, &["get", "/readyz"]).data(), "ok");
+    let refused = ask(64_003, GROUP, &["request", "-X", "DELETE", "/api/v1/namespaces/a"]);
+    assert!(refused.stderr.contains("--read-only"), "{refused:?}");
+    let stranger = ask(64_004, 64_002, &["get", "/readyz"]);
+    assert_ne!(stranger.code, Some(0));
+    assert!(stranger.stderr.to_lowercase().contains("permission denied"), "{stranger:?}");
+    // Whoever listens sees each request: a member who shares one has no clients but its own.
+    std::os::unix::fs::chown(&socket, Some(64_003), None).unwrap();
+    let other = ask(64_004, GROUP, &["get", "/readyz"]);
+    assert!(other.stderr.contains("belongs to another user"), "{other:?}");
     home.run(&["proxy", "stop"]);
 }
 
@@ -132,6 +262,11 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
         (vec!["proxy", "file", "--key", "/k"], "--certificate"),
         (vec!["proxy", "file", "--key", "k", "--certificate", "/c"], "its full path"),
         (vec!["proxy", "sigv4", "--linger", "soon"], "--linger"),
+        (vec!["proxy", "exec", "--deny", "exec,ecex", "--", "x"], "one of exec, attach"),
+        (vec!["proxy", "exec", "--allow", "/api", "--", "x"], "verbs and a path"),
+        (vec!["proxy", "exec", "--socket-group", "no such group", "--", "x"], "there is no such group"),
+        (vec!["proxy", "exec", "--socket-dir", "/x", "--", "x"], "--socket-group"),
+        (vec!["proxy", "join", "s.sock"], "its full path"),
         (vec!["proxy", "stop", "nobody"], "no proxy is called"),
         (vec!["proxy", "status"], "no proxy is running"),
         (vec!["run"], "COMMAND"),

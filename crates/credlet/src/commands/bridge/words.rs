@@ -2,20 +2,24 @@
 
 use std::path::Path;
 
-use credlet_api::exec::InteractiveMode;
+use credlet_api::exec::{ExecConfig, InteractiveMode};
 use credlet_client::kubeconfig::Resolved;
 
 use crate::error::CliError;
+
+/// The words behind `credlet proxy`, if that is what the plugin is.
+pub(in crate::commands) fn of_proxy(config: &ExecConfig) -> Option<&[String]> {
+    let ours = Path::new(&config.command).file_name().is_some_and(|name| name == "credlet");
+    let (first, rest) = config.args.split_first().filter(|_| ours)?;
+    (first == "proxy").then_some(rest)
+}
 
 /// The words behind `credlet proxy` that do what this user has now.
 pub(in crate::commands) fn of_user(resolved: &Resolved) -> Result<Vec<String>, CliError> {
     let identity = &resolved.identity;
     if let Some(exec) = identity.exec_in_use() {
         let config = &exec.config;
-        let ours = Path::new(&config.command).file_name().is_some_and(|name| name == "credlet");
-        if let (true, Some(("proxy", signer))) =
-            (ours, config.args.split_first().map(|(first, rest)| (first.as_str(), rest)))
-        {
+        if let Some(signer) = of_proxy(config) {
             return Ok(signer.to_vec());
         }
         if config.interactive_mode == InteractiveMode::Always {

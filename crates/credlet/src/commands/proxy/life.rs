@@ -71,6 +71,8 @@ impl Place {
         let mut options = Options::new(target, dir);
         options.hop = if life.plain { Hop::Plain } else { Hop::Tls };
         (options.linger, options.max_life) = (life.linger, life.max_life);
+        options.policies.push(life.policy());
+        options.shared = life.group.shared(&*world.env);
         if let Some((bridge, port)) = &self.bridge {
             let authority = Authority::kept_in(&authority_file(&bridge.id, &*world.env)?, world.clock.now());
             options.loopback = Some(Loopback { port: *port, authority: Arc::new(authority.map_err(told)?) });

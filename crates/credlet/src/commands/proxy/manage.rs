@@ -27,6 +27,8 @@ struct Listed {
     open: u64,
     handshakes: u64,
     wants: Option<String>,
+    policy: Option<String>,
+    shared: Option<String>,
     log: Option<PathBuf>,
 }
 
@@ -43,6 +45,8 @@ impl Listed {
             open: report.open,
             handshakes: report.handshakes,
             wants: report.wants,
+            policy: report.policy,
+            shared: report.shared,
             log: Some(dir.log()).filter(|log| log.exists()),
         }
     }
@@ -58,6 +62,8 @@ impl Listed {
             ("handshakes".to_owned(), self.handshakes.to_string()),
         ];
         rows.extend(self.port.map(|port| ("port".to_owned(), format!("127.0.0.1:{port}"))));
+        rows.extend(self.policy.clone().map(|policy| ("policy".to_owned(), policy)));
+        rows.extend(self.shared.clone().map(|shared| ("shared".to_owned(), shared)));
         rows.extend(self.log.as_ref().map(|log| ("log".to_owned(), log.display().to_string())));
         rows.extend(self.wants.clone().map(|wants| ("waits for".to_owned(), wants)));
         rows

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use credlet_api::exec::{Cluster, EXEC_INFO_ENV, ExecCredentialStatus, ExecInfo};
 use credlet_api::plugin::{self, Failure, Question as _};
-use credlet_core::{Env as _, SystemEnv, World};
+use credlet_core::{Env as _, SystemEnv, World, become_program};
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Control, Daemon, Server, Stdio, close_to_others};
+use credlet_proxy::server::{Control, Daemon, LogFile, Server, Stdio, close_to_others};
 use credlet_proxy::sign::Signer;
 
 use super::life::{Place, end, program, runtime};
@@ -24,13 +24,13 @@ const WITH_PERSON: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
 pub(super) fn run(wanted: Wanted, global: &Global, words: &[OsString]) -> ExitCode {
     if wanted.life.foreground {
-        be_the_proxy(wanted, global);
+        be_the_proxy(wanted, global, words);
     }
     plugin::run(world(), |info: ExecInfo| answer(&wanted, global, words, &info).map_err(failure))
 }
 
 /// The plugin's own view of the world. The answer goes out without a lock on any stream, for a daemon may take over.
-fn world() -> plugin::World<'static> {
+pub(super) fn world() -> plugin::World<'static> {
     plugin::World {
         exec_info: SystemEnv.var(EXEC_INFO_ENV),
         // Left to the person, who may be asked something.
@@ -40,7 +40,7 @@ fn world() -> plugin::World<'static> {
     }
 }
 
-fn failure(error: CliError) -> Failure {
+pub(super) fn failure(error: CliError) -> Failure {
     error.hints().iter().fold(Failure::new(error.message()), |failure, hint| failure.hint(hint))
 }
 
@@ -77,15 +77,22 @@ fn answer(
 /// The lock of a client that knows sockets; nothing for one that comes by the bridge's port. Who has neither would not
 /// understand our answer.
 fn way_in(info: &ExecInfo, place: &Place) -> Result<Option<PathBuf>, CliError> {
-    if ExecProxies::from_env(&SystemEnv).is_none() {
-        return Err(CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment")));
-    }
+    switched_on()?;
     match (&place.bridge, &info.spec.lock_file_path) {
         (Some(_), _) => Ok(None),
         (None, Some(path)) => Ok(Some(PathBuf::from(path))),
-        (None, None) => Err(CliError::usage("this client knows nothing of exec proxies (KEP-2718)")
-            .hint("`credlet bridge convert` makes this kubeconfig work with it, `credlet run -- COMMAND` once")),
+        (None, None) => Err(no_locks()),
     }
+}
+
+pub(super) fn switched_on() -> Result<(), CliError> {
+    let off = || CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment"));
+    ExecProxies::from_env(&SystemEnv).map(drop).ok_or_else(off)
+}
+
+pub(super) fn no_locks() -> CliError {
+    CliError::usage("this client knows nothing of exec proxies (KEP-2718)")
+        .hint("`credlet bridge convert` makes this kubeconfig work with it, `credlet run -- COMMAND` once")
 }
 
 /// Asks the person at the terminal, who is nobody unless the client says otherwise.
@@ -101,11 +108,12 @@ pub(super) async fn unlock(dir: &Dir, question: &str, interactive: bool) -> Resu
 }
 
 /// `--foreground`: this process is the proxy, for as long as its client lives.
-fn be_the_proxy(wanted: Wanted, global: &Global) -> ! {
+fn be_the_proxy(wanted: Wanted, global: &Global, words: &[OsString]) -> ! {
     // What its client let slip. Where nobody says what is open, it stays.
     let _ = credlet_core::close_inherited();
     let mut world = world();
-    let begun = ExecInfo::read(&mut world).and_then(|info| {
+    let scrubbed = scrub(&wanted, words).map_err(failure);
+    let begun = scrubbed.and_then(|()| ExecInfo::read(&mut world)).and_then(|info| {
         let (server, runtime) = begin(wanted, global, &info).map_err(failure)?;
         let text = info.write(&server.answer().map_err(super::life::told).map_err(failure)?)?;
         let stdio = Stdio::prepare().map_err(|error| Failure::new("there is no null device").because(&error))?;
@@ -117,6 +125,7 @@ fn be_the_proxy(wanted: Wanted, global: &Global) -> ! {
     });
     match begun {
         Ok((server, runtime)) => {
+            tracing::info!(pid = std::process::id(), "the proxy listens");
             runtime.block_on(server.run());
             end(0)
         }
@@ -125,6 +134,18 @@ fn be_the_proxy(wanted: Wanted, global: &Global) -> ! {
             end(1)
         }
     }
+}
+
+/// Begins anew, as the same process, without what a daemon would not get of the environment: to take variables away from
+/// a process that runs leaves them in its memory.
+fn scrub(wanted: &Wanted, words: &[OsString]) -> Result<(), CliError> {
+    let inherit = identity::inherited(&wanted.life.env);
+    let (kept, others): (Vec<_>, Vec<_>) = SystemEnv.vars().into_iter().partition(|(name, _)| inherit.passes(name));
+    if others.is_empty() || wanted.signer.runs_programs() {
+        return Ok(());
+    }
+    let reason = become_program(&program()?, words, kept);
+    Err(CliError::usage(format!("this process cannot be made safe: {reason}")))
 }
 
 fn begin(wanted: Wanted, global: &Global, info: &ExecInfo) -> Result<(Server, tokio::runtime::Runtime), CliError> {
@@ -136,6 +157,11 @@ fn begin(wanted: Wanted, global: &Global, info: &ExecInfo) -> Result<(Server, to
     let system = World::system();
     Dir::sweep(&SystemEnv, system.clock.now());
     let dir = Dir::of_this_process(&SystemEnv).map_err(super::life::told)?;
+    // Whoever looks for it finds it for as long as the proxy lives; it goes with the directory.
+    match LogFile::open(&dir) {
+        Ok(file) => crate::log::install_in(file, global.verbosity),
+        Err(_) => crate::log::install(global.verbosity),
+    }
     let mut options = place.options(dir.clone(), &wanted.life, &system)?;
     options.leases = lock_file.into_iter().collect();
     options.linger = std::time::Duration::ZERO;

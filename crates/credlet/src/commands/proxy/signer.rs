@@ -99,7 +99,7 @@ pub(crate) struct FileArgs {
 }
 
 /// Whoever runs the plugin does it in any directory, and the daemon works in none of them.
-fn full_path(text: &str) -> Result<PathBuf, &'static str> {
+pub(super) fn full_path(text: &str) -> Result<PathBuf, &'static str> {
     let path = PathBuf::from(text);
     if path.is_absolute() { Ok(path) } else { Err("it must be named by its full path") }
 }
