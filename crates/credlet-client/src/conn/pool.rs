@@ -27,8 +27,8 @@ pub(super) struct Pool {
     http1: Http1,
     /// The server has chosen HTTP/1.1, or cannot be asked.
     only_http1: AtomicBool,
-    /// The server refuses to speak HTTP/1.1.
-    only_http2: AtomicBool,
+    /// The server did not want to speak HTTP/1.1.
+    not_http1: AtomicBool,
     /// Somebody is on HTTP/1.1 who need not be.
     lone: Arc<AtomicBool>,
     retired: AtomicBool,
@@ -43,7 +43,7 @@ impl Pool {
         Arc::new(Self {
             http1: Http1::new(dialler.clone(), &tuning),
             only_http1: AtomicBool::new(dialler.tls.is_none() || !tuning.http2),
-            only_http2: AtomicBool::new(false),
+            not_http1: AtomicBool::new(false),
             lone: Arc::default(),
             dialler,
             tuning,
@@ -65,11 +65,10 @@ impl Pool {
             }
             if let Some(lone) = self.lone(&request) {
                 match self.http1.attempt(request, false, Some(lone)).await {
-                    // It speaks HTTP/2 and nothing else, and says so, or hangs up.
-                    Err(Failed { error: Error::Handshake { reason, .. }, request: Some(unsent), .. })
-                        if ["NoApplicationProtocol", "in the middle of"].iter().any(|words| reason.contains(words)) =>
-                    {
-                        self.only_http2.store(true, Release);
+                    // Perhaps it speaks HTTP/2 and nothing else. If that is not the reason, there is no need for words:
+                    // the same will happen again.
+                    Err(Failed { error: Error::Handshake { .. }, request: Some(unsent), .. }) => {
+                        self.not_http1.store(true, Relaxed);
                         request = unsent;
                     }
                     answered => return answered,
@@ -99,7 +98,7 @@ impl Pool {
 
     /// Only for what can be sent again: an HTTP/1.1 server says no goodbye before it closes a connection.
     fn lone(&self, request: &Request<Payload>) -> Option<Lone> {
-        let spoken = self.tuning.lone_http1 && !self.only_http2.load(Acquire);
+        let spoken = self.tuning.lone_http1 && !self.not_http1.load(Relaxed);
         let fits = spoken && request.method().is_safe() && request.body().is_end_stream();
         if fits { Lone::new(&self.lone) } else { None }
     }
