@@ -55,6 +55,33 @@ const OTHERS: [&str; 15] = [
     "HTTP_PROXY",
 ];
 
+/// Variables that differ from one terminal to the next, and that no program makes a credential of.
+const OF_TERMINALS: [&str; 23] = [
+    EXEC_INFO_ENV,
+    "_",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "TERM",
+    "TERM_SESSION_ID",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "WINDOWID",
+    "DISPLAY",
+    "SSH_TTY",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_AUTH_SOCK",
+    "GPG_TTY",
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "XDG_SESSION_ID",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+];
+
 /// What a daemon gets of the environment: what it is known by, and little else. The rest, which may be anybody's secret,
 /// would stay in its memory for hours.
 pub(super) fn inherited(more: &[String]) -> Inherit {
@@ -64,15 +91,36 @@ pub(super) fn inherited(more: &[String]) -> Inherit {
     Inherit::Only(known.chain(others).chain(proxies).chain(more.iter().cloned()).collect())
 }
 
+/// Which variables a proxy is known by.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Known<'a> {
+    /// Those that signers look at, and these.
+    By(&'a [String]),
+    /// All: nobody knows what a program looks at that the signer runs, and it must not answer in another one's place.
+    ByAll,
+}
+
+impl Known<'_> {
+    fn matters(self, name: &str) -> bool {
+        match self {
+            Self::ByAll => !OF_TERMINALS.contains(&name),
+            Self::By(more) => {
+                let is_named = more.iter().any(|named| named == name);
+                BEGINNINGS.iter().any(|begin| name.starts_with(begin)) || name == "HOME" || is_named
+            }
+        }
+    }
+}
+
 /// The name of the proxy for this cluster, these words and this surrounding.
-pub(super) fn name(cluster: &Cluster, words: &[OsString], more: &[String], program: &Path, env: &dyn Env) -> String {
+pub(super) fn name(cluster: &Cluster, words: &[OsString], known: Known<'_>, program: &Path, env: &dyn Env) -> String {
     let mut own: Vec<(String, Vec<u8>)> = Vec::new();
     own.extend(words.iter().skip(1).map(|word| ("word".to_owned(), word.as_encoded_bytes().to_vec())));
     let mut vars: Vec<_> =
         env.vars().into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
     vars.sort();
     for (name, value) in vars {
-        if BEGINNINGS.iter().any(|begin| name.starts_with(begin)) || name == "HOME" || more.contains(&name) {
+        if known.matters(&name) {
             own.push((name, value.into_encoded_bytes()));
         }
     }
@@ -115,7 +163,7 @@ mod tests {
         let of = |words: &[&str], vars: &[(&str, &str)], more: &[&str]| {
             let words: Vec<_> = ["credlet"].iter().chain(words).map(OsString::from).collect();
             let more: Vec<_> = more.iter().map(|name| (*name).to_owned()).collect();
-            name(&cluster, &words, &more, &program, &FixedEnv::new(vars.iter().copied()))
+            name(&cluster, &words, Known::By(&more), &program, &FixedEnv::new(vars.iter().copied()))
         };
         let plain = of(&["a"], &[], &[]);
         assert_eq!(plain, of(&["a"], &[("TERM", "xterm"), ("SHLVL", "3")], &[]));
@@ -124,5 +172,19 @@ mod tests {
         assert_ne!(of(&["a"], &[("MINE", "1")], &["MINE"]), of(&["a"], &[("MINE", "2")], &["MINE"]));
         std::fs::write(&program, "another").unwrap();
         assert_ne!(plain, of(&["a"], &[], &[]));
+    }
+
+    #[test]
+    fn a_proxy_that_runs_programs_is_known_by_all_that_they_may_look_at() {
+        let cluster = Cluster { server: "https://a".into(), ..Cluster::default() };
+        let of = |vars: &[(&str, &str)]| {
+            name(&cluster, &[], Known::ByAll, Path::new("/none"), &FixedEnv::new(vars.iter().copied()))
+        };
+        assert_ne!(of(&[("VAULT_ROLE", "one")]), of(&[("VAULT_ROLE", "two")]));
+        assert_ne!(of(&[("VAULT_ROLE", "one")]), of(&[]));
+        assert_eq!(
+            of(&[("TERM", "xterm"), ("PWD", "/a"), (EXEC_INFO_ENV, "{}")]),
+            of(&[("TERM", "dumb"), ("SHLVL", "2")])
+        );
     }
 }

@@ -12,7 +12,8 @@ use credlet_plugins::proxy::bridge::Bridge;
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{Authority, Daemon, Hop, LogFile, Loopback, Options, Server, Target};
 
-use super::{LifeArgs, Verb, Wanted, authority_file, identity, signer};
+use super::identity::{self, Known};
+use super::{LifeArgs, Verb, Wanted, authority_file, signer};
 use crate::args::{Args, Command, Global};
 use crate::error::{CliError, chain};
 
@@ -57,11 +58,12 @@ impl Place {
     }
 
     /// Where the one for these words is, or would be.
-    pub(super) fn dir(&self, words: &[OsString], life: &LifeArgs) -> Result<Dir, CliError> {
+    pub(super) fn dir(&self, words: &[OsString], wanted: &Wanted) -> Result<Dir, CliError> {
         let program = program()?;
         let port = self.bridge.as_ref().map(|(bridge, port)| OsString::from(format!("{} {port}", bridge.id)));
         let words: Vec<_> = words.iter().cloned().chain(port).collect();
-        let name = identity::name(&self.cluster, &words, &life.env, &program, &SystemEnv);
+        let known = if wanted.signer.runs_programs() { Known::ByAll } else { Known::By(&wanted.life.env) };
+        let name = identity::name(&self.cluster, &words, known, &program, &SystemEnv);
         Dir::of_daemon(&SystemEnv, &name).map_err(told)
     }
 
@@ -144,7 +146,7 @@ fn prepare(words: &[OsString]) -> Result<(Arc<dyn credlet_proxy::sign::Signer>, 
     let info = ExecInfo::load(info.as_encoded_bytes()).map_err(told)?;
     let place = Place::of(&info, &args.global)?;
     Dir::sweep(&SystemEnv, world.clock.now());
-    let dir = place.dir(words, &wanted.life)?;
+    let dir = place.dir(words, &wanted)?;
     // Without a log it serves all the same.
     if let Ok(file) = LogFile::open(&dir) {
         crate::log::install_in(file, args.global.verbosity);

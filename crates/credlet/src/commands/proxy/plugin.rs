@@ -53,7 +53,7 @@ fn answer(
 ) -> Result<ExecCredentialStatus, CliError> {
     let place = Place::of(info, global)?;
     let lock_file = way_in(info, &place)?;
-    let dir = place.dir(words, &wanted.life)?;
+    let dir = place.dir(words, wanted)?;
     let mut daemon_words = vec![OsString::from("proxy-daemon")];
     daemon_words.extend(words.iter().skip(1).cloned());
     let mut daemon = Daemon::new(dir.clone(), program()?, daemon_words);
