@@ -29,7 +29,7 @@ const APP: &str = "credlet";
 /// it outlives the proxy but its log, for a day.
 ///
 /// **Who may remove what.** Everything by whoever holds both locks: then nobody serves here, and nobody is about to. Whoever
-/// waited for a lock meanwhile has one that is not [in its place](Self::is_in_place) any more, and begins anew.
+/// waited for a lock meanwhile has one that is not in its place any more, and begins anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dir {
     path: PathBuf,

@@ -1,8 +1,8 @@
 //! What a proxy passes on, where it is to pass on less than its user may do.
 //!
-//! **The path:** the path of a request is [decoded](path), and refused if two servers could read it in two ways → it is
-//! found out what the request [wants](wish), as the API server will → each [`Policy`] has its say, by its
-//! [rules](rule).
+//! **The path:** the path of a request is decoded (`path.rs`), and refused if two servers could read it in two ways → it is
+//! found out what the request wants (`wish.rs`), as the API server will → each [`Policy`] has its say, by its
+//! rules (`rule.rs`).
 //!
 //! What the user may do is the API server's to say. A policy is for those who lend their proxy: to a dashboard, a script,
 //! an assistant.
