@@ -107,13 +107,16 @@ impl Http1 {
         }
     }
 
-    /// Makes a connection that nobody uses yet, unless there is one. Who comes meanwhile waits for that one.
-    pub(super) async fn warm_up(&self) -> Result<(), Error> {
+    /// Makes a connection that nobody uses yet, unless there is one. Who comes meanwhile waits for that one. If nobody
+    /// `waits` any more, none is made beyond the one that was begun: somebody else may be on that by now.
+    pub(super) async fn warm_up(&self, waits: impl Fn() -> bool) -> Result<(), Error> {
         let _turn = self.warming.lock().await;
         if self.idle.list().as_mut().is_some_and(|list| list.leases.iter_mut().any(|(_, lease)| lease.is_ready())) {
             return Ok(());
         }
-        self.connect().await?.give_back();
+        if waits() || self.spare().is_some() {
+            self.connect().await?.give_back();
+        }
         Ok(())
     }
 
@@ -132,7 +135,7 @@ impl Http1 {
 
     async fn connect(&self) -> Result<Lease, Error> {
         // Those who waited for it come at once. Later it may be dead already.
-        const FRESH: Duration = Duration::from_secs(1);
+        const FRESH: Duration = Duration::from_secs(5);
         if self.idle.is_retired() {
             return Err(Error::Stopped { host: self.dialler.server.name().clone() });
         }

@@ -7,6 +7,7 @@ use http::{Request, Response, Version};
 use http_body::Body as _;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::oneshot;
 
 use super::body::{Body, Payload, Place};
 use super::dial::{Dialler, Offer, Spoken};
@@ -116,14 +117,17 @@ impl Pool {
         }
         // In a task of its own: a connection is for others as well, and signing for it may block.
         let pool = Arc::clone(self);
-        let made = tokio::spawn(async move {
-            match slot {
-                Some(slot) => match slot.conn.ready.wait().await.clone()? {
-                    Ready::Http2(_) => Ok(()),
-                    Ready::Http1 => pool.http1.warm_up().await,
-                },
-                None => pool.http1.warm_up().await,
-            }
+        let (done, made) = oneshot::channel();
+        tokio::spawn(async move {
+            let ready = match slot {
+                Some(slot) => slot.conn.ready.wait().await.clone(),
+                None => Ok(Ready::Http1),
+            };
+            let result = match ready {
+                Ok(Ready::Http1) => pool.http1.warm_up(|| !done.is_closed()).await,
+                other => other.map(drop),
+            };
+            let _ = done.send(result);
         });
         made.await.map_err(|_| Error::Stopped { host: self.dialler.server.name().clone() })?
     }
