@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::percent;
+
 /// The longest path a socket can have: what the system keeps it in, without the NUL at its end.
 pub const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
@@ -81,7 +83,8 @@ fn unix(rest: &str) -> Result<Endpoint, EndpointError> {
     if path.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(EndpointError::NoUrl);
     }
-    Endpoint::unix(PathBuf::from(decoded(path)?))
+    let path = percent::decoded(path).ok_or(EndpointError::Percent)?;
+    Endpoint::unix(PathBuf::from(OsString::from_vec(path)))
 }
 
 /// `rest` is what follows `https:`.
@@ -98,23 +101,6 @@ fn loopback(rest: &str) -> Result<Endpoint, EndpointError> {
         true => Ok(Endpoint::Loopback(address)),
         false => Err(EndpointError::NotLoopback),
     }
-}
-
-fn decoded(path: &str) -> Result<OsString, EndpointError> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-                let (high, low) = (digit(), digit());
-                let value = high.zip(low).map(|(high, low)| high * 16 + low);
-                value.and_then(|value| u8::try_from(value).ok()).ok_or(EndpointError::Percent)?
-            }
-            byte => byte,
-        });
-    }
-    Ok(OsString::from_vec(bytes))
 }
 
 /// As a URL, which [`parse`](Endpoint::parse) reads.

@@ -35,6 +35,7 @@
 pub mod client;
 pub mod dir;
 pub mod endpoint;
+mod percent;
 pub mod policy;
 pub mod server;
 pub mod sign;

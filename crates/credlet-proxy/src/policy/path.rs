@@ -1,5 +1,7 @@
 //! What a path means, if it means one thing.
 
+use crate::percent::decoded;
+
 /// Why nobody can say what a path means. Servers differ in what they make of such paths, so a judgement about them would
 /// be one about something else than what happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,30 +29,12 @@ pub(super) fn segments(path: &str) -> Result<Vec<String>, Unclear> {
 }
 
 fn segment(text: &str) -> Result<String, Unclear> {
-    let decoded = String::from_utf8(decoded(text)?).map_err(|_| Unclear::Escape)?;
+    let decoded = decoded(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(Unclear::Escape)?;
     match decoded.as_str() {
         "" | "." | ".." => Err(Unclear::Segment),
         text if text.contains(['/', '\\', '%', ';']) || text.contains(char::is_control) => Err(Unclear::Character),
         _ => Ok(decoded),
     }
-}
-
-/// Undoes percent-encoding, once.
-pub(super) fn decoded(text: &str) -> Result<Vec<u8>, Unclear> {
-    let mut bytes = text.bytes();
-    let mut out = Vec::with_capacity(text.len());
-    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'%' => {
-                let (high, low) = (digit(bytes.next()), digit(bytes.next()));
-                let value = high.zip(low).map(|(high, low)| high << 4 | low).ok_or(Unclear::Escape)?;
-                u8::try_from(value).map_err(|_| Unclear::Escape)?
-            }
-            byte => byte,
-        });
-    }
-    Ok(out)
 }
 
 #[cfg(test)]

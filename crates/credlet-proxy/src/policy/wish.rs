@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use http::{Method, Request};
 
-use super::path;
+use crate::percent;
 
 /// What is done, in the words of Kubernetes' roles, and one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl<'a> Object<'a> {
 /// Whether a query asks for a watch, by Go's rules: pairs that cannot be read do not count, the first one does, and all
 /// but two values mean yes.
 fn watches(query: Option<&str>) -> bool {
-    let decoded = |text: &str| Some(String::from_utf8_lossy(&path::decoded(text).ok()?).into_owned());
+    let decoded = |text: &str| Some(String::from_utf8_lossy(&percent::decoded(text)?).into_owned());
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.contains(';'));
     let mut values = pairs.filter_map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -168,6 +168,7 @@ fn watches(query: Option<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::path;
     use super::*;
 
     fn verb(method: &str, target: &str) -> String {
