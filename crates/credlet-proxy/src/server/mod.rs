@@ -33,7 +33,7 @@ pub use self::control::{NoReport, Report};
 pub use self::daemon::{Beginning, Daemon, DaemonError};
 pub use self::local::{Authority, AuthorityError};
 pub use self::log::LogFile;
-pub use self::options::{ForGroup, Hop, Loopback, Options, Target, TargetError};
+pub use self::options::{ForGroup, Hop, Loopback, Options, Target, TargetError, path_of};
 pub use self::process::{Stdio, close_to_others};
 pub use self::run::{Ended, ServeError, Server, serve};
 pub use self::stack::ACCESS;

@@ -53,14 +53,19 @@ impl Target {
             pem if pem.is_empty() => Roots::Platform,
             pem => Roots::Pem(pem.clone()),
         };
-        let path = cluster.server.parse::<http::Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
-        Ok(Self { settings, path: path.unwrap_or_default() })
+        Ok(Self { settings, path: path_of(&cluster.server) })
     }
 
     /// The API server.
     pub fn server(&self) -> &Server {
         &self.settings.server
     }
+}
+
+/// The path in the address of an API server, which clients put before that of each request. Empty: none.
+pub fn path_of(server: &str) -> String {
+    let path = server.parse::<http::Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
+    path.unwrap_or_default()
 }
 
 /// Why there is nothing to serve. Whoever wrote the kubeconfig must act.

@@ -128,8 +128,7 @@ impl Bridge {
 /// The address at this port of this machine for a client of `server`. Its path is the server's own: the client puts it
 /// before every request, and the proxy changes none.
 pub fn local(port: u16, server: &str) -> String {
-    let path = server.parse::<http::Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
-    format!("https://127.0.0.1:{port}{}", path.unwrap_or_default())
+    format!("https://127.0.0.1:{port}{}", credlet_proxy::server::path_of(server))
 }
 
 /// The port in such an address.
