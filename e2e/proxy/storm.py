@@ -179,26 +179,27 @@ class Client:
     all = []
 
     def __init__(self, work, style, *words):
-        self.style, self.killed, self.began = style, False, time.monotonic()
+        self.style, self.killed, self.began, self.log = style, False, time.monotonic(), "it hangs"
         self.said = tempfile.TemporaryFile(dir=work)
         self.process = subprocess.Popen(
-            [CREDLET, *words, "--kubeconfig", f"{work}/{style}"],
+            [CREDLET, *words, "-v5", "--kubeconfig", f"{work}/{style}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.said,
         )
         Client.all.append(self)
 
     def end(self):
-        """Its exit code, and what it said."""
+        """Its exit code, and what it said in the end. The rest is in its log."""
         try:
             code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            return None, "it hangs"
+            return None, self.log
         finally:
             self.ended = time.monotonic()
         self.said.seek(0)
         with self.said:
-            return code, self.said.read().decode(errors="replace").strip()
+            self.log = self.said.read().decode(errors="replace").strip()
+        return code, self.log[max(self.log.rfind("error: "), 0):]
 
 
 def write(number):
@@ -284,7 +285,7 @@ class Storm:
                 if number is not None and self.upstream.seen[number] == 0:
                     wrong.append(f"write {number} succeeded, they say, and was never seen")
             elif hits == 0 or code is None:
-                wrong.append(f"one of the {kind} failed though no proxy was killed ({client.style}): {said}")
+                wrong.append(f"one of the {kind} failed though no proxy was killed ({client.style}): {client.log}")
             elif CUT.search(said):
                 counts[f"{kind} whose proxy ({client.style}) was killed at its start"] += 1
             elif BEGUN.search(said):
@@ -294,7 +295,7 @@ class Storm:
             elif hits > 1:
                 counts["reads lost with two proxies"] += 1
             else:
-                wrong.append(f"a read is lost ({client.style}): {said}")
+                wrong.append(f"a read is lost ({client.style}): {client.log}")
         return counts, wrong
 
 

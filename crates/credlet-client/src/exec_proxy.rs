@@ -89,7 +89,7 @@ impl Presenter {
     }
 
     async fn bring_back(self: &Arc<Self>, serial: u64, host: Arc<str>, gone: Error) -> Result<Credential, Error> {
-        let tls_failed = !matches!(gone, Error::Gone { .. });
+        let tls_failed = matches!(gone, Error::Handshake { .. } | Error::Certificate { .. });
         if tls_failed {
             self.authenticator.proxy_failed();
         }

@@ -100,6 +100,8 @@ pub(super) struct Call {
     pub(super) upgrade: bool,
     unsent: u8,
     replays: u8,
+    /// A connection has broken under it already.
+    broke: bool,
     /// It was sent by another route already.
     rerouted: bool,
 }
@@ -112,6 +114,7 @@ impl Call {
             request: Some(request),
             unsent: UNSENT,
             replays,
+            broke: false,
             rerouted: false,
         }
     }
@@ -132,10 +135,12 @@ impl Call {
     }
 
     /// Whether to try again by another route, which is worth it once: nobody is at the end of this one, or not who
-    /// should be. Whoever may have had the request all the same must not get it twice.
+    /// should be, or somebody who lets everyone in and answers no one. Whoever may have had the request all the same must
+    /// not get it twice.
     pub(super) fn wants_another_route(&self, failed: &Failed) -> bool {
         let unsent = failed.request.is_some();
-        !self.rerouted && failed.error.asks_for_another_route() && (unsent || self.is_harmless())
+        let again = self.broke && failed.failure == Failure::Broken;
+        !self.rerouted && (failed.error.asks_for_another_route() || again) && (unsent || self.is_harmless())
     }
 
     /// Keeps the request for the other route, and gives the error.
@@ -166,6 +171,7 @@ impl Call {
         if left.is_none() || self.request.is_none() {
             return Err(error);
         }
+        self.broke |= failure == Failure::Broken;
         tracing::debug!(%error, ?failure, "sending the request again");
         Ok(())
     }

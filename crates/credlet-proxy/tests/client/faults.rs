@@ -55,6 +55,27 @@ async fn a_proxy_that_is_killed_between_requests_is_reaped_and_started_again_by_
     assert_eq!((plugin.runs(), stand.seen("POST")), (2, 2));
 }
 
+/// As a killed one does, for as long as it takes to die: the kernel lets callers in until the socket is closed.
+#[tokio::test]
+async fn a_proxy_that_lets_callers_in_and_answers_none_is_replaced_for_a_read_and_gets_no_write_twice() {
+    let stand = Stand::new();
+    let (deaf, tunnel) = (stand.tunnel(), Tunnel::new(&stand.other_dir(), &stand.server, &stand.ca, &stand.identity));
+    let listener = std::os::unix::net::UnixListener::bind(deaf.socket()).unwrap();
+    fs::set_permissions(deaf.socket(), fs::Permissions::from_mode(0o600)).unwrap();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let plugin = Plugin::new()
+        .answers_with_proxy(deaf.url())
+        .on_the_next_run()
+        .leaves_a_proxy(&tunnel)
+        .answers_with_proxy(tunnel.url());
+    let client = stand.client(&plugin);
+    let error = send(&client, Method::POST, "/echo").await.unwrap_err();
+    stand.watch.error(&*error);
+    assert_eq!((plugin.runs(), stand.seen("POST")), (1, 0), "{error}");
+    assert_eq!(get(&client).await, StatusCode::OK);
+    assert_eq!(plugin.runs(), 2);
+}
+
 #[tokio::test]
 async fn a_write_whose_proxy_is_killed_before_the_answer_is_not_sent_again_and_a_read_is() {
     // On a connection that has served before, and on a new one.
