@@ -150,13 +150,9 @@ struct Rest {
 
 impl Rest {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = Pin::new(&mut self.incoming).poll_frame(cx);
         match &mut self.place {
-            Some(Place::Http1(lease)) if frame.is_pending() => {
-                lease.drive(cx);
-                Pin::new(&mut self.incoming).poll_frame(cx)
-            }
-            _ => frame,
+            Some(Place::Http1(lease)) => lease.poll_frame(&mut self.incoming, cx),
+            _ => Pin::new(&mut self.incoming).poll_frame(cx),
         }
     }
 }

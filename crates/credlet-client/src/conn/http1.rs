@@ -8,16 +8,20 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use credlet_core::Clock;
-use http::header::{HOST, PROXY_AUTHORIZATION};
+use http::header::{CONNECTION, HOST, PROXY_AUTHORIZATION};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http_body::{Body as _, Frame};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 
+use super::bell::Bell;
 use super::body::{Body, Payload, Place};
 use super::dial::{Dialler, Offer};
 use super::line::{Io, Line};
@@ -66,7 +70,7 @@ impl Http1 {
         upgrade: bool,
         lone: Option<Lone>,
     ) -> Result<Response<Body>, Failed> {
-        let (mut lease, used) = match self.idle.take() {
+        let (mut lease, used) = match poll_fn(|cx| Poll::Ready(self.idle.take(cx))).await {
             Some(lease) => (lease, true),
             // In a box, for the sake of all who find one that is idle: a handshake takes a lot of room.
             None => match Box::pin(self.connect()).await {
@@ -79,18 +83,22 @@ impl Http1 {
             return Err(Failed::unsent(Error::Stopped { host: self.dialler.server.name().clone() }, request));
         }
         self.prepare(&mut request);
-        let mut answer = pin!(lease.sender.try_send_request(request));
+        lease.reusable = request.body().is_end_stream();
+        let mut answer = pin!(Bell::muffled(lease.bell.as_ref(), || lease.sender.try_send_request(request)));
         let line = lease.line.clone();
         let answer = poll_fn(|cx| {
             lease.drive(cx);
-            answer.as_mut().poll(cx)
+            // It comes while the connection is driven and at no other time.
+            answer.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         });
         match answer.await {
             Ok(response) => {
                 line.prove();
+                lease.reusable &= response.version() == Version::HTTP_11
+                    && response.headers().get(CONNECTION).is_none_or(|said| said == "keep-alive");
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     // From here on the connection is the caller's; what is left of it hands it over.
-                    lease.connection.take().map(tokio::spawn);
+                    lease.let_go().map(tokio::spawn);
                 }
                 let place = lease.connection.is_some().then_some(Place::Http1(lease));
                 Ok(response.map(|body| Body::new(body, line, place)))
@@ -154,6 +162,8 @@ impl Http1 {
             line,
             idle: Arc::downgrade(&self.idle),
             lone: None,
+            bell: None,
+            reusable: false,
         })
     }
 
@@ -176,6 +186,8 @@ impl Http1 {
     }
 }
 
+type Connection = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
+
 /// A connection in somebody's hands. Dropping it closes the connection.
 ///
 /// It has no task of its own: whoever waits for something from it drives it. So it is back in the pool by the time that the
@@ -183,16 +195,20 @@ impl Http1 {
 pub(super) struct Lease {
     sender: SendRequest<Payload>,
     /// `None`: it has ended, or has become something else.
-    connection: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
+    connection: Option<Connection>,
     line: Arc<Line>,
     idle: Weak<Idle>,
     lone: Option<Lone>,
+    /// What wakes whoever drives it.
+    bell: Option<Bell>,
+    /// As far as the last request and its answer tell, the next one can follow.
+    reusable: bool,
 }
 
 impl Drop for Lease {
     /// Without its sender the connection ends in good order, as TLS wants it.
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take()
+        if let Some(connection) = self.let_go()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(connection);
@@ -219,17 +235,49 @@ impl Drop for Lone {
 impl Lease {
     /// Reads and writes what there is to read and write. The sender knows how it went.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
+        let bell = match self.bell.take() {
+            Some(bell) if bell.wakes(cx.waker()) => bell,
+            _ => Bell::new(cx.waker(), &self.line),
+        };
+        self.poll(&bell.waker);
+        self.bell = Some(bell);
+    }
+
+    fn poll(&mut self, waker: &Waker) {
         if let Some(connection) = &mut self.connection
-            && connection.as_mut().poll(cx).is_ready()
+            && connection.as_mut().poll(&mut Context::from_waker(waker)).is_ready()
         {
             // With it go those requests that it did not look at any more, back to who sent them.
             self.connection = None;
         }
     }
 
+    /// The next piece of the answer that is being read.
+    pub(super) fn poll_frame(
+        &mut self,
+        incoming: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        // It comes while the connection is driven and at no other time.
+        let mut next = || Pin::new(&mut *incoming).poll_frame(&mut Context::from_waker(Waker::noop()));
+        let frame = Bell::muffled(self.bell.as_ref(), &mut next);
+        if frame.is_pending() {
+            self.drive(cx);
+            return next();
+        }
+        frame
+    }
+
+    /// The connection, for a task that drives it without us.
+    fn let_go(&mut self) -> Option<Connection> {
+        self.line.has_bell(false);
+        self.connection.take()
+    }
+
     /// Whether it can take a request, as far as is known.
     fn is_ready(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.poll(Waker::noop());
+        self.line.stir();
         self.sender.is_ready()
     }
 
@@ -237,7 +285,8 @@ impl Lease {
     pub(super) fn give_back(mut self) {
         self.lone = None;
         let Some(idle) = self.idle.upgrade() else { return };
-        if self.is_ready() {
+        // Whoever takes it looks again.
+        if self.reusable || self.is_ready() {
             return idle.put(self);
         }
         // The request is still being sent.
@@ -276,12 +325,14 @@ struct List {
 }
 
 impl Idle {
-    fn take(&self) -> Option<Lease> {
+    /// The newest that can take a request. From now on it wakes whoever asks.
+    fn take(&self, cx: &mut Context<'_>) -> Option<Lease> {
         let mut list = self.list();
         let leases = &mut list.as_mut()?.leases;
-        std::iter::from_fn(|| leases.pop())
-            .map(|(_, lease)| lease)
-            .find_map(|mut lease| lease.is_ready().then_some(lease))
+        std::iter::from_fn(|| leases.pop()).map(|(_, lease)| lease).find_map(|mut lease| {
+            lease.drive(cx);
+            lease.sender.is_ready().then_some(lease)
+        })
     }
 
     fn put(self: Arc<Self>, lease: Lease) {

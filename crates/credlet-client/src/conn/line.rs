@@ -1,7 +1,8 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -30,6 +31,10 @@ pub(super) struct Line {
     fault: OnceLock<Fault>,
     /// Ends this connection alone; the gate ends it with all the others.
     stop: CancellationToken,
+    /// Who drives the connection does so with a [`Bell`](super::bell::Bell).
+    has_bell: AtomicBool,
+    /// The bell has rung since the last read.
+    stirred: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -42,7 +47,15 @@ enum Fault {
 impl Line {
     pub(super) fn new(host: Arc<str>, gate: Gate) -> Self {
         let stop = gate.stop();
-        Self { host, gate, proven: AtomicBool::new(false), fault: OnceLock::new(), stop }
+        Self {
+            host,
+            gate,
+            proven: AtomicBool::new(false),
+            fault: OnceLock::new(),
+            stop,
+            has_bell: AtomicBool::new(false),
+            stirred: AtomicBool::new(true),
+        }
     }
 
     pub(super) fn is_proven(&self) -> bool {
@@ -54,6 +67,21 @@ impl Line {
         if !self.is_proven() {
             self.proven.store(true, Relaxed);
         }
+    }
+
+    pub(super) fn has_bell(&self, has: bool) {
+        self.has_bell.store(has, Relaxed);
+        // The next read must be heard of by whoever comes now.
+        self.stir();
+    }
+
+    pub(super) fn stir(&self) {
+        self.stirred.store(true, Release);
+    }
+
+    /// Whether a read that found nothing would find nothing again.
+    fn is_calm(&self) -> bool {
+        self.has_bell.load(Relaxed) && !self.stirred.load(Acquire)
     }
 
     /// Tells who must act from what the HTTP library says.
@@ -157,6 +185,8 @@ pub(super) struct Io {
     /// Why it cannot be written to any more, while the server's own word for that is awaited.
     broken: Option<io::Error>,
     patience: Option<Pin<Box<Sleep>>>,
+    /// The last read found nothing.
+    is_dry: bool,
     _live: TaskTrackerToken,
 }
 
@@ -178,7 +208,8 @@ impl Io {
     pub(super) fn new(inner: Inner, line: Line) -> Self {
         let cut = Box::pin(line.stop.clone().cancelled_owned());
         let live = line.gate.enter();
-        Self { inner, line: Arc::new(line), cut, listener: None, broken: None, patience: None, _live: live }
+        let line = Arc::new(line);
+        Self { inner, line, cut, listener: None, broken: None, patience: None, is_dry: false, _live: live }
     }
 
     pub(super) fn line(&self) -> &Arc<Line> {
@@ -254,8 +285,16 @@ impl AsyncRead for Io {
         if self.is_cut(cx) {
             return Poll::Ready(Err(aborted()));
         }
+        // The HTTP library asks three times where once would do, and it is a long way down to the socket.
+        if self.is_dry && self.line.is_calm() {
+            return Poll::Pending;
+        }
+        // First: what happens from here on is for the next read.
+        self.line.stirred.store(false, Release);
         let before = buffer.filled().len();
-        let result = ready!(on!(&mut self.inner, stream => Pin::new(stream).poll_read(cx, buffer)));
+        let read = on!(&mut self.inner, stream => Pin::new(stream).poll_read(cx, buffer));
+        self.is_dry = read.is_pending();
+        let result = ready!(read);
         if result.is_ok() && buffer.filled().len() == before && buffer.remaining() > 0 {
             self.line.blame("the server closed it".into());
         }

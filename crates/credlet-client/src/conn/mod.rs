@@ -28,6 +28,7 @@
 //! Nothing outside this module names a type of the TLS library, except those who bring a key or a provider of their own.
 
 mod ahead;
+mod bell;
 mod body;
 mod client;
 mod dial;

@@ -166,3 +166,45 @@ async fn as_many_idle_connections_are_kept_as_the_tuning_says() {
     }
     assert_eq!(server.accepted(), 34, "two were closed, and made again");
 }
+
+/// Answers each request in twenty pieces, between which everybody else gets a turn.
+async fn drip(listener: tokio::net::TcpListener) {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            let mut head = Vec::new();
+            while stream.read_buf(&mut head).await.is_ok_and(|read| read > 0) {
+                if !head.ends_with(b"\r\n\r\n") {
+                    continue;
+                }
+                head.clear();
+                stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                    stream.write_all(b"5\r\ndrop \r\n").await.unwrap();
+                }
+                stream.write_all(b"0\r\n\r\n").await.unwrap();
+            }
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_comes_at_whatever_moment_is_heard_of_by_the_task_that_waits_for_it_then() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(settings(&format!("http://{}", listener.local_addr().unwrap()), "")).unwrap();
+    tokio::spawn(drip(listener));
+    let mut tasks = JoinSet::new();
+    for _ in 0..8 {
+        let client = client.clone();
+        tasks.spawn(async move {
+            for round in 0..100 {
+                let answer = soon(open(&client, "/")).await.unwrap();
+                // The connection is driven by one task after the other.
+                let text = if round % 2 == 0 { tokio::spawn(text(answer)).await.unwrap() } else { text(answer).await };
+                assert_eq!(text.unwrap(), "drop ".repeat(20));
+            }
+        });
+    }
+    soon(tasks.join_all()).await;
+}
