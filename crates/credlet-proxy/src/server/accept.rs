@@ -19,6 +19,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::authority::Authorities;
+use super::connect;
+use super::options::Guise;
 use super::peer::Peers;
 use super::shared::SharedDoor;
 use super::stack::{LARGEST_HEAD, Reply, Stack};
@@ -49,6 +51,7 @@ pub(super) struct Doors {
 #[derive(Debug)]
 pub(super) struct LoopbackDoor {
     pub(super) listener: TcpListener,
+    pub(super) guise: Guise,
     pub(super) tls: Arc<ServerConfig>,
     pub(super) authorities: Arc<Authorities>,
 }
@@ -146,7 +149,10 @@ impl Connections {
         // Else an answer in two parts waits for the client's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
         let (guest, tls) = (self.guest(&door.authorities), door.tls.clone());
-        self.open.spawn(guest.shake_hands(stream, tls));
+        match door.guise {
+            Guise::Server => self.open.spawn(guest.shake_hands(stream, tls)),
+            Guise::Proxy => self.open.spawn(guest.ask_for_tunnel(stream, tls)),
+        };
     }
 
     fn guest(&self, authorities: &Arc<Authorities>) -> Guest {
@@ -162,6 +168,13 @@ struct Guest {
 }
 
 impl Guest {
+    async fn ask_for_tunnel(self, stream: TcpStream, tls: Arc<ServerConfig>) {
+        match connect::admit(stream, &self.authorities).await {
+            Some(tunnel) => self.shake_hands(tunnel, tls).await,
+            None => self.stack.metrics.refused(),
+        }
+    }
+
     async fn shake_hands<S>(self, stream: S, tls: Arc<ServerConfig>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

@@ -42,7 +42,13 @@ impl Authorities {
         if self.allows(asked) { Ok(()) } else { Err(Trouble::other_server(asked, &self.server)) }
     }
 
-    fn allows(&self, asked: &str) -> bool {
+    /// The API server itself.
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Whether this is one of them.
+    pub(super) fn allows(&self, asked: &str) -> bool {
         if asked == self.authority.as_str() {
             return true;
         }

@@ -53,22 +53,38 @@ pub(super) struct Client {
 }
 
 impl Authority {
-    /// One that nobody has seen before.
+    /// One that nobody has seen before, for a proxy that is known by this machine's own names.
     ///
     /// # Errors
     /// When there is no randomness.
     pub fn fresh(now: Timestamp) -> Result<Self, AuthorityError> {
+        let here = [std::net::Ipv4Addr::LOCALHOST.into(), std::net::Ipv6Addr::LOCALHOST.into()];
+        let names = [SanType::DnsName("localhost".try_into()?)].into_iter().chain(here.map(SanType::IpAddress));
+        Self::of(names.collect(), now)
+    }
+
+    /// The same for a proxy that is known by the name or address of the API server, because clients believe that they
+    /// speak to that.
+    ///
+    /// # Errors
+    /// When no certificate can be for such a host.
+    pub fn fresh_for(host: &str, now: Timestamp) -> Result<Self, AuthorityError> {
+        let name = match host.parse() {
+            Ok(ip) => SanType::IpAddress(ip),
+            // In certificates no name ends with a dot.
+            Err(_) => SanType::DnsName(host.trim_end_matches('.').try_into()?),
+        };
+        Self::of(vec![name], now)
+    }
+
+    fn of(names: Vec<SanType>, now: Timestamp) -> Result<Self, AuthorityError> {
         const YEARS: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
         let (ca_key, leaf_key, clients_key) = (KeyPair::generate()?, KeyPair::generate()?, KeyPair::generate()?);
 
         let ca = authority("credlet proxy", now, YEARS);
         let ca_pem = ca.self_signed(&ca_key)?.pem();
         let mut leaf = params("credlet proxy on this machine", now, YEARS);
-        leaf.subject_alt_names = vec![
-            SanType::DnsName("localhost".try_into()?),
-            SanType::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()),
-            SanType::IpAddress(std::net::Ipv6Addr::LOCALHOST.into()),
-        ];
+        leaf.subject_alt_names = names;
         leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         // The issuer, and with it the only copy of the first authority's key, ends here.
@@ -79,15 +95,28 @@ impl Authority {
         Self::new([ca_pem, leaf_pem, clients_pem], Secret::new(leaf_key.serialize_pem()), clients_key)
     }
 
-    /// The one in this file, which is made if it is missing and readable by this user only.
+    /// The one in this file, which is made if it is missing, as [`fresh`](Self::fresh) makes it, and readable by this
+    /// user only.
     ///
     /// # Errors
     /// When the file is open to others, is not one of ours, or cannot be read or written.
     pub fn kept_in(path: &Path, now: Timestamp) -> Result<Self, AuthorityError> {
+        Self::kept(path, || Self::fresh(now))
+    }
+
+    /// The same, made as [`fresh_for`](Self::fresh_for) does.
+    ///
+    /// # Errors
+    /// See both.
+    pub fn kept_for(host: &str, path: &Path, now: Timestamp) -> Result<Self, AuthorityError> {
+        Self::kept(path, || Self::fresh_for(host, now))
+    }
+
+    fn kept(path: &Path, make: impl FnOnce() -> Result<Self, AuthorityError>) -> Result<Self, AuthorityError> {
         if let Some(kept) = Self::read(path)? {
             return Ok(kept);
         }
-        let fresh = Self::fresh(now)?;
+        let fresh = make()?;
         let text = Secret::new(
             [&fresh.ca_pem, &fresh.leaf_pem, &fresh.clients_pem, fresh.leaf_key.expose(), fresh.clients_key.expose()]
                 .concat(),

@@ -158,6 +158,19 @@ pub struct ForGroup {
 pub struct Loopback {
     /// 0: any free one.
     pub port: u16,
-    /// Whose certificates are shown and accepted there. See [`Authority::kept_in`].
+    /// What clients take it for.
+    pub guise: Guise,
+    /// Whose certificates are shown and accepted there. See [`Authority::kept_in`] and [`Authority::kept_for`].
     pub authority: Arc<Authority>,
+}
+
+/// What clients take a port of this machine for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guise {
+    /// The API server: a kubeconfig's `server`. TLS from the first byte.
+    #[default]
+    Server,
+    /// An HTTP proxy on the way to the API server: a kubeconfig's `proxy-url`. TLS after a `CONNECT` to the API server,
+    /// whose name is then on the certificate.
+    Proxy,
 }

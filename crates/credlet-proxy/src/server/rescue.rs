@@ -47,6 +47,22 @@ impl Trouble {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "connect", "this proxy passes on requests and makes no tunnels")
     }
 
+    /// A tunnel is wanted to another server than the one this proxy is for.
+    pub(super) fn no_way(asked: &str, server: &conn::Server) -> Self {
+        let message = format!("this proxy leads to {server}, not to {}", credlet_api::visible(asked));
+        Self::new(StatusCode::FORBIDDEN, "other-server", message)
+    }
+
+    /// At a port that is taken for an HTTP proxy.
+    pub(super) fn only_tunnels(server: &conn::Server) -> Self {
+        let message = format!("at this port there is a way to {server} by CONNECT, and nothing else");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "connect", message)
+    }
+
+    pub(super) fn slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "slow", "the head of the request took too long")
+    }
+
     /// A policy of the proxy's own is against it.
     pub(super) fn forbidden(message: String) -> Self {
         Self::new(StatusCode::FORBIDDEN, "policy", message)
@@ -88,6 +104,23 @@ impl Trouble {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response.headers_mut().insert(ERROR, HeaderValue::from_static(self.class));
         response
+    }
+
+    /// The same as bytes, for where no HTTP library speaks: before a tunnel. It is the last answer on its connection.
+    pub(super) fn written(self) -> Vec<u8> {
+        let body = Status::new(self.code.as_u16(), self.reason, self.message).encode();
+        let allow = if self.code == StatusCode::METHOD_NOT_ALLOWED { "allow: CONNECT\r\n" } else { "" };
+        let (code, class, length) = (self.code, self.class, body.len());
+        let head = format!(
+            "HTTP/1.1 {code}\r\ncontent-type: application/json\r\n{ERROR}: {class}\r\n{allow}content-length: {length}\r\n\
+             connection: close\r\n\r\n"
+        );
+        [head, body].concat().into_bytes()
+    }
+
+    #[cfg(test)]
+    pub(super) fn code(&self) -> StatusCode {
+        self.code
     }
 }
 

@@ -1,5 +1,6 @@
 //! The life of a proxy: it listens, it serves, it sees that nobody needs it any more, it ends.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,7 +23,7 @@ use super::leases::{Leases, Taken};
 use super::listener::{self, Place};
 use super::local::{Authority, AuthorityError};
 use super::metrics::{Elsewhere, Metrics};
-use super::options::{Hop, Options};
+use super::options::{Guise, Hop, Options};
 use super::peer::Peers;
 use super::shared::SharedDoor;
 use super::stack::Stack;
@@ -102,6 +103,7 @@ impl Server {
         // A connection more costs a signature more, and that may be a touch.
         settings.tuning.lone_http1 = signer.person().is_none();
         let (clock, crypto, server) = (settings.clock.clone(), settings.crypto.clone(), settings.server.clone());
+        let leads_back = settings.proxy.as_ref().and_then(|proxy| local_port(proxy.target()));
         let (ending, told) = watch::channel(false);
         let (metrics, leases) = (Metrics::new(), Leases::new());
         for path in &options.leases {
@@ -131,9 +133,14 @@ impl Server {
         let (mut loopback, mut port) = (None, None);
         if let Some(wanted) = &options.loopback {
             let (listener, bound) = listener::loopback(wanted.port).await?;
+            if leads_back == Some(bound) {
+                return Err(ServeError::Circle { port: bound });
+            }
             port = Some(bound);
-            let tls = tls(&wanted.authority)?;
-            loopback = Some(LoopbackDoor { listener, tls, authorities: authorities(&server, port)? });
+            // A proxy is never called by its own name.
+            let own = port.filter(|_| wanted.guise == Guise::Server);
+            let (tls, authorities) = (tls(&wanted.authority)?, authorities(&server, own)?);
+            loopback = Some(LoopbackDoor { listener, guise: wanted.guise, tls, authorities });
         }
         let socket_tls = hop.as_ref().map(tls).transpose()?;
         let socket_authorities = authorities(&server, None)?;
@@ -218,6 +225,12 @@ fn authorities(server: &conn::Server, port: Option<u16>) -> Result<Arc<Authoriti
     Authorities::new(server, port)
         .map(Arc::new)
         .map_err(|_| ServeError::Target(conn::Error::Server { reason: "has a host that no request can name" }))
+}
+
+/// The port, if this is this machine.
+fn local_port(target: &conn::Target) -> Option<u16> {
+    let is_here = target.host().parse().map_or(target.host().eq_ignore_ascii_case("localhost"), |ip: IpAddr| ip.is_loopback());
+    is_here.then(|| target.port())
 }
 
 impl Shared {
@@ -361,6 +374,12 @@ pub enum ServeError {
         port: u16,
         /// The system's reason.
         reason: OsError,
+    },
+    /// Whoever wrote the kubeconfig or set the environment.
+    #[error("port {port} of this machine, where this proxy is to listen, is also the proxy on its way to the API server")]
+    Circle {
+        /// Which.
+        port: u16,
     },
     /// Whoever runs this system.
     #[error("the proxy's socket cannot be made: {reason}")]

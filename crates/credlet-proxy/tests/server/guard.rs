@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use credlet_client::conn::Crypto;
 use credlet_core::{Clock as _, ManualClock, SystemClock, World};
-use credlet_proxy::server::{Authority, Hop, Loopback, Target};
+use credlet_proxy::server::{Authority, Guise, Hop, Loopback, Target};
 use credlet_testkit::ca::Ca;
 use credlet_testkit::logs::Watch;
 use credlet_testkit::server::Server as Upstream;
@@ -91,7 +91,7 @@ async fn who_connects_and_says_nothing_or_only_the_half_is_not_waited_for_for_ev
     let proxy = Proxy::start_with(Simple::nothing(), &cluster, |options| {
         options.target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).unwrap();
         options.hop = Hop::Plain;
-        options.loopback = Some(Loopback { port: 0, authority });
+        options.loopback = Some(Loopback { port: 0, guise: Guise::Server, authority });
     })
     .await;
     for said in ["", "GET /version HTTP/1.1\r\nHost: x\r\nX-Half"] {

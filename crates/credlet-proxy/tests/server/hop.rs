@@ -9,7 +9,7 @@ use credlet_client::conn::{
     Client, Connecting, Credential, Crypto, Error, Identity, Payload, Roots, Route, Server, Settings, Target,
 };
 use credlet_core::{Clock as _, SystemClock};
-use credlet_proxy::server::{Authority, Loopback};
+use credlet_proxy::server::{Authority, Guise, Loopback};
 use credlet_testkit::ca::Ca;
 use credlet_testkit::logs::Watch;
 use credlet_testkit::server::Server as Upstream;
@@ -114,7 +114,7 @@ async fn a_port_serves_those_who_were_given_a_certificate_and_a_new_daemon_still
 
     let cluster = cluster(&upstream, &ca);
     let start = |port| {
-        let loopback = Some(Loopback { port, authority: authority() });
+        let loopback = Some(Loopback { port, guise: Guise::Server, authority: authority() });
         Proxy::start_with(Simple::nothing(), &cluster, |options| options.loopback = loopback)
     };
     let first = start(0).await;

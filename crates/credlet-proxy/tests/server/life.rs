@@ -10,7 +10,7 @@ use credlet_client::conn::Crypto;
 use credlet_core::{Clock as _, ManualClock, SystemClock, World};
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{
-    Authority, Control, ControlError, Ended, Hop, Loopback, Options, ServeError, Server, Target,
+    Authority, Control, ControlError, Ended, Guise, Hop, Loopback, Options, ServeError, Server, Target,
 };
 use credlet_testkit::ca::Ca;
 use credlet_testkit::plugin::wait_for_end;
@@ -310,7 +310,7 @@ async fn a_proxy_lingers_after_its_last_client_and_its_last_request() {
 async fn a_client_without_a_lock_is_waited_for_as_long_as_it_may_go_without_asking() {
     let authority = Arc::new(Authority::fresh(SystemClock::new().now()).unwrap());
     let (clock, _upstream, proxy) = timed(|options| {
-        options.loopback = Some(Loopback { port: 0, authority });
+        options.loopback = Some(Loopback { port: 0, guise: Guise::Server, authority });
         options.linger = Duration::ZERO;
     })
     .await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use credlet_core::{Clock as _, SystemClock};
 use credlet_proxy::policy::Policy;
-use credlet_proxy::server::{Authority, Hop, Loopback};
+use credlet_proxy::server::{Authority, Guise, Hop, Loopback};
 use credlet_testkit::ca::Ca;
 use credlet_testkit::server::Server as Upstream;
 use http::{Method, Request, StatusCode};
@@ -78,7 +78,7 @@ async fn a_policy_holds_at_the_port_and_on_the_socket_with_either_http() {
     let ca = Ca::new();
     let upstream = Upstream::setup(&ca).start();
     let authority = Arc::new(Authority::fresh(SystemClock::new().now()).unwrap());
-    let loopback = Some(Loopback { port: 0, authority: authority.clone() });
+    let loopback = Some(Loopback { port: 0, guise: Guise::Server, authority: authority.clone() });
     let proxy = Proxy::start_with(Simple::nothing(), &cluster(&upstream, &ca), |options| {
         options.loopback = loopback;
         options.policies.push(read_only());

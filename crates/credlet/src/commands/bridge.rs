@@ -5,6 +5,7 @@ mod files;
 mod words;
 
 use credlet_proxy::client::{ExecProxies, SWITCH};
+use credlet_proxy::server::Guise;
 
 pub(super) use self::words::of_proxy;
 use super::Outcome;
@@ -32,6 +33,9 @@ struct ConvertArgs {
     /// The port of this machine [default: a free one]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
+    /// What clients take that port for
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
     /// How the kubeconfig should call credlet
     #[arg(long, value_name = "PROGRAM", default_value = "credlet")]
     program: String,
@@ -41,6 +45,24 @@ struct ConvertArgs {
     /// What comes after `credlet proxy` [default: what the user has now: a plugin, or the files of a certificate]
     #[arg(last = true, value_name = "SIGNER")]
     signer: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Mode {
+    /// The API server: it takes the place of the cluster's address
+    #[default]
+    Server,
+    /// The HTTP proxy on the way to the API server: the cluster keeps its address, by which some tools know it
+    ProxyUrl,
+}
+
+impl From<Mode> for Guise {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Server => Self::Server,
+            Mode::ProxyUrl => Self::Proxy,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub(crate) use self::bridged::authority_file;
+pub(crate) use self::bridged::{authority, authority_file};
 use self::group::GroupArgs;
 pub(crate) use self::life::{daemon, end, runtime};
 pub(crate) use self::plugin::ready;

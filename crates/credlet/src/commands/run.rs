@@ -20,7 +20,7 @@ use credlet_plugins::proxy::bridge::{Bridge, local};
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
 use credlet_proxy::policy::Policy;
-use credlet_proxy::server::{Authority, Control, Loopback, Options, Server, Target};
+use credlet_proxy::server::{Authority, Control, Guise, Loopback, Options, Server, Target};
 use credlet_proxy::sign::{Exec, Signer};
 
 mod fixed;
@@ -111,7 +111,7 @@ fn served(task: &Task, global: &Global) -> Result<ExitStatus, CliError> {
     let target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).map_err(told)?;
     let mut options = Options::new(target, dir.clone());
     let authority = Arc::new(Authority::fresh(world.clock.now()).map_err(told)?);
-    options.loopback = Some(Loopback { port: 0, authority: authority.clone() });
+    options.loopback = Some(Loopback { port: 0, guise: Guise::Server, authority: authority.clone() });
     options.drain = TO_END;
     options.policies = of_user.into_iter().chain([task.policy.clone()]).collect();
     // For as long as the command runs: we end it ourselves.

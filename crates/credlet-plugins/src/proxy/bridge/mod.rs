@@ -1,11 +1,11 @@
 //! The bridge: a kubeconfig rewritten so that clients which know nothing of exec proxies come by one all the same.
 //!
-//! **The path:** [`convert`] puts in the cluster's place a port of this machine, whose certificate is pinned, and in the
-//! user's place a plugin that starts the proxy there → the client runs the plugin before it dials, is given a certificate
+//! **The path:** [`convert`] puts in the cluster's place a port of this machine, whose certificate is pinned, or puts that
+//! port in the client's way as its HTTP proxy; and in the user's place a plugin that starts the proxy there → the client runs the plugin before it dials, is given a certificate
 //! for that port and nothing else → [`Bridge::of`] tells the plugin, from the cluster's extension, where the port leads.
 //! [`revert`] puts both back to the byte.
 //!
-//! **Three names to know:** [`Bridge`], [`convert`], [`revert`].
+//! **Four names to know:** [`Bridge`], its [`Door`], [`convert`], [`revert`].
 //!
 //! No credential is in the rewritten file; those of before are in the copy of the old file that is kept beside it. What the
 //! old file gave the plugin as environment, and a password in the address of an HTTP proxy, are needed on and stay.
@@ -18,6 +18,8 @@ use base64::engine::general_purpose::STANDARD;
 use credlet_api::Secret;
 use credlet_api::exec::{Cluster, Extension};
 use credlet_api::kubeconfig::{Config, DecodeError};
+use credlet_client::conn::Server;
+use credlet_proxy::server::{Guise, path_of};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -73,14 +75,28 @@ impl Bridge {
         Self { id: id.into(), upstream, original: original.into() }
     }
 
-    /// The bridge that a client came by, and its port, from what it says of its cluster. `None`: it came by none.
+    /// The bridge that a client came by, and where it came in, from what it says of its cluster. `None`: it came by none.
     ///
     /// # Errors
     /// When the extension looks like one of ours and is none, or the port is not one of this machine.
-    pub fn of(cluster: &Cluster) -> Result<Option<(Self, u16)>, BridgeError> {
+    pub fn of(cluster: &Cluster) -> Result<Option<(Self, Door)>, BridgeError> {
         let Some(bridge) = cluster.config.as_ref().map(Self::read).transpose()?.flatten() else { return Ok(None) };
-        let port = port_of(&cluster.server).filter(|port| cluster.server == local(*port, &bridge.upstream.server));
-        Ok(Some((bridge, port.ok_or(BridgeError::Port)?)))
+        let door = bridge.door(&cluster.server, cluster.proxy_url.expose());
+        Ok(Some((bridge, door.ok_or(BridgeError::Port)?)))
+    }
+
+    /// Where clients of a cluster with this address and this `proxy-url` come in. `None`: not at this bridge.
+    pub fn door(&self, server: &str, proxy_url: &str) -> Option<Door> {
+        let upstream = &self.upstream.server;
+        let same = |server: &str| Server::parse(server).ok() == Server::parse(upstream).ok();
+        match port_of(proxy_url, "http") {
+            // A client may leave out of the address what is no use to it.
+            Some(port) if same(server) && path_of(server) == path_of(upstream) => Some(Door { port, guise: Guise::Proxy }),
+            _ => {
+                let port = port_of(server, "https").filter(|port| server == local(*port, upstream))?;
+                Some(Door { port, guise: Guise::Server })
+            }
+        }
     }
 
     fn read(extension: &Extension) -> Result<Option<Self>, BridgeError> {
@@ -128,14 +144,23 @@ impl Bridge {
 /// The address at this port of this machine for a client of `server`. Its path is the server's own: the client puts it
 /// before every request, and the proxy changes none.
 pub fn local(port: u16, server: &str) -> String {
-    format!("https://127.0.0.1:{port}{}", credlet_proxy::server::path_of(server))
+    format!("https://127.0.0.1:{port}{}", path_of(server))
 }
 
-/// The port in such an address.
-pub fn port_of(local: &str) -> Option<u16> {
-    let port = local.strip_prefix("https://127.0.0.1:")?;
+/// The port in an address of this machine.
+fn port_of(url: &str, scheme: &str) -> Option<u16> {
+    let port = url.strip_prefix(scheme)?.strip_prefix("://127.0.0.1:")?;
     let (port, _) = port.split_at(port.find('/').unwrap_or(port.len()));
     port.parse().ok().filter(|port| *port > 0)
+}
+
+/// Where clients come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Door {
+    /// The port of this machine.
+    pub port: u16,
+    /// What they take it for.
+    pub guise: Guise,
 }
 
 /// A bridge to be written into a kubeconfig.
@@ -146,8 +171,8 @@ pub struct Plan {
     pub cluster: String,
     /// The user's name.
     pub user: String,
-    /// The port of this machine.
-    pub port: u16,
+    /// Where clients are to come in.
+    pub door: Door,
     /// The authority to pin, as PEM.
     pub authority: String,
     /// Where it leads.
@@ -160,9 +185,9 @@ pub struct Plan {
 
 impl Plan {
     /// With `credlet` as the program.
-    pub fn new(cluster: &str, user: &str, port: u16, authority: &str, bridge: Bridge, args: Vec<String>) -> Self {
+    pub fn new(cluster: &str, user: &str, door: Door, authority: &str, bridge: Bridge, args: Vec<String>) -> Self {
         let (cluster, user, authority) = (cluster.to_owned(), user.to_owned(), authority.to_owned());
-        Self { cluster, user, port, authority, bridge, program: "credlet".to_owned(), args }
+        Self { cluster, user, door, authority, bridge, program: "credlet".to_owned(), args }
     }
 }
 
@@ -177,6 +202,10 @@ pub fn convert(text: &str, plan: &Plan) -> Result<Zeroizing<String>, BridgeError
     if let Some(cluster) = config.clusters.iter().find(|cluster| cluster.name == plan.cluster) {
         if cluster.item.extensions.iter().any(|extension| is_ours(&extension.item)) {
             return Err(BridgeError::Converted { cluster: plan.cluster.clone() });
+        }
+        // Clients run no plugin on the way to such a server, and ask no proxy for a tunnel.
+        if plan.door.guise == Guise::Proxy && !Server::parse(&plan.bridge.upstream.server).is_ok_and(|it| it.is_https()) {
+            return Err(BridgeError::Plain);
         }
         new = replaced(&new, Section::Clusters, &plan.cluster, &write::cluster(&cluster.item, plan))?;
     }
@@ -278,11 +307,14 @@ pub enum BridgeError {
     )]
     Form,
     /// It has a bridge already.
-    #[error("the cluster {cluster:?} has a bridge already")]
+    #[error("the cluster {cluster:?} has a bridge already; `credlet bridge revert` takes it away")]
     Converted {
         /// Which.
         cluster: String,
     },
+    /// There is no TLS that the proxy could be a part of.
+    #[error("the API server's address is not https, so there would be no use for a proxy-url")]
+    Plain,
     /// The copy of before lacks something.
     #[error("the copy of the file of before has no {name:?}")]
     NoOriginal {
@@ -293,7 +325,10 @@ pub enum BridgeError {
     #[error("the cluster's extension says that it is a bridge, but not where it leads")]
     Extension,
     /// The address was changed by hand.
-    #[error("the cluster is a bridge, but its address is no port of this machine with the path of the API server's")]
+    #[error(
+        "the cluster is a bridge, but neither is its address a port of this machine with the path of the API server's, nor \
+         its proxy-url such a port and its address the API server's"
+    )]
     Port,
 }
 

@@ -4,6 +4,11 @@ use super::*;
 
 const PIN_ME: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 
+/// The same as [`plan`], but the cluster keeps its address.
+fn plan_of_proxy() -> Plan {
+    Plan { door: Door { port: 37443, guise: Guise::Proxy }, ..plan() }
+}
+
 fn plan() -> Plan {
     let upstream = Cluster {
         server: "https://real.example:6443/k8s/x".into(),
@@ -12,7 +17,8 @@ fn plan() -> Plan {
         ..Cluster::default()
     };
     let bridge = Bridge::new("a1b2", upstream, "config.before-credlet");
-    Plan::new("prod", "ada", 37443, PIN_ME, bridge, vec!["proxy".into(), "pkcs11".into(), "pkcs11:token=a b".into()])
+    let door = Door { port: 37443, guise: Guise::Server };
+    Plan::new("prod", "ada", door, PIN_ME, bridge, vec!["proxy".into(), "pkcs11".into(), "pkcs11:token=a b".into()])
 }
 
 /// As kubectl writes it, with a person's comments.
@@ -102,6 +108,38 @@ fn every_way_of_writing_is_converted_and_comes_back_to_the_byte() {
 }
 
 #[test]
+fn a_cluster_keeps_its_address_if_the_port_is_the_proxy_before_it() {
+    let text = BLOCK.replace(
+        "    extensions:\n    - name: minikube",
+        "    proxy-url: http://corp:3128\n    tls-server-name: kube\n    extensions:\n    - name: minikube",
+    );
+    let insecure = INDENTED.replace("k8s/x\n", "k8s/x\n      insecure-skip-tls-verify: true\n");
+    for text in [&text, &insecure, INDENTED, FLOW, JSON, SCALAR] {
+        let new = convert(text, &plan_of_proxy()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let config = decoded(&new).unwrap();
+        let cluster = &config.clusters.iter().find(|entry| entry.name == "prod").unwrap().item;
+        assert_eq!(cluster.server.value.expose(), "https://real.example:6443/k8s/x");
+        assert_eq!(cluster.proxy_url.value.expose(), "http://127.0.0.1:37443");
+        assert_eq!(cluster.certificate_authority_data.value.expose(), PIN_ME.as_bytes());
+        assert!(!cluster.insecure_skip_tls_verify.value && cluster.tls_server_name.value.is_empty());
+        let bridge = find(&new, "prod").unwrap().unwrap();
+        assert_eq!(bridge, plan().bridge);
+        let door = bridge.door(cluster.server.value.expose(), cluster.proxy_url.value.expose());
+        assert_eq!(door, Some(plan_of_proxy().door));
+        assert_eq!(&**revert(&new, text, "prod", "ada").unwrap(), text);
+        for again in [plan(), plan_of_proxy()] {
+            let error = convert(&new, &again).unwrap_err();
+            assert_eq!(error, BridgeError::Converted { cluster: "prod".into() });
+        }
+    }
+    let mut plain = plan_of_proxy();
+    plain.bridge.upstream.server = "http://real.example".into();
+    assert_eq!(convert(BLOCK, &plain), Err(BridgeError::Plain));
+    plain.door.guise = Guise::Server;
+    assert!(convert(BLOCK, &plain).is_ok());
+}
+
+#[test]
 fn what_others_keep_in_the_file_stays() {
     let new = convert(BLOCK, &plan()).unwrap();
     for kept in [
@@ -168,7 +206,7 @@ fn a_plugin_finds_out_where_the_bridge_leads() {
     let config = Some(Extension::from_value(&bridge.extension()));
     let cluster = |server: &str, config| Cluster { server: server.into(), config, ..Cluster::default() };
     let found = Bridge::of(&cluster("https://127.0.0.1:37443/k8s/x", config.clone())).unwrap();
-    assert_eq!(found, Some((bridge, 37443)));
+    assert_eq!(found, Some((bridge, plan().door)));
     assert_eq!(Bridge::of(&cluster("https://127.0.0.1:37443", None)).unwrap(), None);
     let foreign = Extension::from_json(r#"{"audience":"x"}"#).ok();
     assert_eq!(Bridge::of(&cluster("https://127.0.0.1:37443", foreign)).unwrap(), None);
@@ -181,6 +219,29 @@ fn a_plugin_finds_out_where_the_bridge_leads() {
         "https://127.0.0.1:5/x",
     ] {
         assert_eq!(Bridge::of(&cluster(server, config.clone())), Err(BridgeError::Port), "{server}");
+    }
+    // The same, by way of a proxy: clients differ in how they write both.
+    let through = |server: &str, proxy_url: &str| {
+        Bridge::of(&Cluster { proxy_url: Secret::new(proxy_url), ..cluster(server, config.clone()) })
+            .map(|found| found.unwrap().1)
+    };
+    for (server, proxy_url) in [
+        ("https://real.example:6443/k8s/x", "http://127.0.0.1:37443"),
+        ("https://REAL.example:6443/k8s/x/?a=b", "http://127.0.0.1:37443/"),
+    ] {
+        assert_eq!(through(server, proxy_url), Ok(plan_of_proxy().door), "{server} {proxy_url}");
+    }
+    for (server, proxy_url) in [
+        ("https://real.example:6443/k8s/x", ""),
+        ("https://real.example:6443/k8s/x", "http://corp:3128"),
+        ("https://real.example:6443/k8s/x", "https://127.0.0.1:37443"),
+        ("https://real.example:6443/k8s/x", "http://127.0.0.1:0"),
+        ("https://real.example:6443", "http://127.0.0.1:37443"),
+        ("https://real.example/k8s/x", "http://127.0.0.1:37443"),
+        ("http://real.example:6443/k8s/x", "http://127.0.0.1:37443"),
+        ("https://evil.example:6443/k8s/x", "http://127.0.0.1:37443"),
+    ] {
+        assert_eq!(through(server, proxy_url), Err(BridgeError::Port), "{server} {proxy_url}");
     }
     for wrong in [
         r#"{"credlet":{"bridge":"../x","original":"","upstream":{"server":"https://a"}}}"#,
@@ -201,7 +262,7 @@ fn the_local_address_has_the_path_of_the_servers_and_nothing_else_of_it() {
         ("nonsense of a kind", "https://127.0.0.1:5"),
     ] {
         assert_eq!(local(5, server), wanted, "{server}");
-        assert_eq!(port_of(wanted), Some(5));
+        assert_eq!(port_of(wanted, "https"), Some(5));
     }
-    assert_eq!(port_of("https://127.0.0.1:65536/x"), None);
+    assert_eq!(port_of("https://127.0.0.1:65536/x", "https"), None);
 }

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use credlet_api::exec::ApiVersion;
 use credlet_api::kubeconfig::{AuthInfo, Cluster, EXEC_EXTENSION};
+use credlet_proxy::server::Guise;
 use serde_json::{Value, json};
 
 use super::Plan;
@@ -11,17 +12,19 @@ use super::Plan;
 /// Names and values, in the order in which they are written.
 type Fields = Vec<(&'static str, Value)>;
 
-/// A port of this machine. What others keep in the cluster's extensions stays.
+/// A port of this machine, in the API server's place or before it. What others keep in the cluster's extensions stays.
 pub(super) fn cluster(old: &Cluster, plan: &Plan) -> Fields {
     let others = old.extensions.iter().filter(|extension| extension.name != EXEC_EXTENSION).map(|extension| {
         let data = extension.item.as_ref().and_then(|data| serde_json::from_str(data.as_json()).ok());
         json!({"name": extension.name, "extension": data.unwrap_or(Value::Null)})
     });
     let ours = json!({"name": EXEC_EXTENSION, "extension": plan.bridge.extension()});
-    let mut fields = vec![
-        ("server", json!(super::local(plan.port, &plan.bridge.upstream.server))),
-        ("certificate-authority-data", json!(STANDARD.encode(&plan.authority))),
-    ];
+    let (port, upstream) = (plan.door.port, &plan.bridge.upstream.server);
+    let mut fields = match plan.door.guise {
+        Guise::Server => vec![("server", json!(super::local(port, upstream)))],
+        Guise::Proxy => vec![("server", json!(upstream)), ("proxy-url", json!(format!("http://127.0.0.1:{port}")))],
+    };
+    fields.push(("certificate-authority-data", json!(STANDARD.encode(&plan.authority))));
     if old.disable_compression.value {
         fields.push(("disable-compression", json!(true)));
     }

@@ -8,15 +8,15 @@ use credlet_api::kubeconfig::{Config, EXEC_EXTENSION};
 use credlet_client::kubeconfig::Resolved;
 use credlet_core::{Clock as _, SystemClock, SystemEnv};
 use credlet_plugins::kubeconfig_edit::{self, SaveError};
-use credlet_plugins::proxy::bridge::{self, Bridge, BridgeError, Plan};
+use credlet_plugins::proxy::bridge::{self, Bridge, BridgeError, Door, Plan};
 use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Authority, Control};
+use credlet_proxy::server::{Control, Guise};
 
 use super::files::Place;
 use super::{ConvertArgs, RevertArgs, words};
 use crate::args::Global;
 use crate::commands::{Outcome, proxy};
-use crate::error::{CliError, chain};
+use crate::error::CliError;
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::runtime;
@@ -40,13 +40,15 @@ pub(super) fn convert(args: ConvertArgs, global: &Global) -> Outcome {
     let file = proxy::authority_file(&id, &SystemEnv)?;
     let mut printer = Printer::default();
     let shown = place.path.display();
+    let door = Door { port, guise: args.mode.into() };
+    let way = if door.guise == Guise::Proxy { "through" } else { "on" };
     let what =
-        format!("cluster {} on 127.0.0.1:{port}, user {} with credlet proxy {}", place.cluster, place.user, signer[0]);
+        format!("cluster {} {way} 127.0.0.1:{port}, user {} with credlet proxy {}", place.cluster, place.user, signer[0]);
     let args_of = ["proxy".to_owned()].into_iter().chain(signer.iter().cloned()).collect::<Vec<_>>();
     let plan = |authority: &str, original: &Path| {
         let original = original.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let bridge = Bridge::new(&id, upstream.clone(), original);
-        let mut plan = Plan::new(&place.cluster, &place.user, port, authority, bridge, args_of.clone());
+        let mut plan = Plan::new(&place.cluster, &place.user, door, authority, bridge, args_of.clone());
         plan.program.clone_from(&args.program);
         plan
     };
@@ -56,8 +58,7 @@ pub(super) fn convert(args: ConvertArgs, global: &Global) -> Outcome {
         printer.done()?;
         return Ok(Exit::Ok);
     }
-    let authority =
-        Authority::kept_in(&file, SystemClock::new().now()).map_err(|error| CliError::usage(chain(&error)))?;
+    let authority = proxy::authority(&file, door.guise, &upstream.server, SystemClock::new().now())?;
     let saved = kubeconfig_edit::save_knowing(&place.path, &place.text, |original| {
         Ok::<_, Fault>(bridge::convert(&place.text, &plan(authority.certificate(), original))?)
     });
@@ -109,7 +110,11 @@ pub(super) fn revert(args: &RevertArgs, global: &Global) -> Outcome {
 fn end(place: &Place, found: &Bridge) -> Result<(), CliError> {
     let config = Config::decode(place.text.as_bytes()).unwrap_or_default();
     let cluster = config.clusters.iter().find(|entry| entry.name == place.cluster);
-    let port = cluster.and_then(|cluster| bridge::port_of(cluster.item.server.value.expose()));
+    let door = cluster.and_then(|cluster| {
+        let (server, proxy_url) = (&cluster.item.server.value, &cluster.item.proxy_url.value);
+        found.door(server.expose(), proxy_url.expose())
+    });
+    let port = door.map(|door| door.port);
     runtime::run(async {
         for dir in Dir::list(&SystemEnv).into_iter().filter(Dir::is_served) {
             let Ok(control) = Control::of(&dir) else { continue };

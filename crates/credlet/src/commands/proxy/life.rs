@@ -8,12 +8,12 @@ use clap::Parser as _;
 use credlet_api::exec::{Cluster, EXEC_INFO_ENV, ExecInfo};
 use credlet_client::conn::Crypto;
 use credlet_core::{Env as _, SystemEnv, World};
-use credlet_plugins::proxy::bridge::Bridge;
+use credlet_plugins::proxy::bridge::{Bridge, Door};
 use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Authority, Daemon, Hop, LogFile, Loopback, Options, Server, Target};
+use credlet_proxy::server::{Daemon, Hop, LogFile, Loopback, Options, Server, Target};
 
 use super::identity::{self, Known};
-use super::{LifeArgs, Verb, Wanted, authority_file, signer};
+use super::{LifeArgs, Verb, Wanted, authority, authority_file, signer};
 use crate::args::{Args, Command, Global};
 use crate::error::{CliError, chain};
 
@@ -23,7 +23,7 @@ pub(super) struct Place {
     /// The API server.
     pub(super) cluster: Cluster,
     /// Set if the client reaches it by a port of this machine.
-    pub(super) bridge: Option<(Bridge, u16)>,
+    pub(super) bridge: Option<(Bridge, Door)>,
 }
 
 impl Place {
@@ -32,7 +32,7 @@ impl Place {
         if let Some(cluster) = &info.spec.cluster {
             let bridge = Bridge::of(cluster).map_err(|error| CliError::usage(error.to_string()))?;
             return Ok(match bridge {
-                Some((bridge, port)) => Self { cluster: bridge.upstream.clone(), bridge: Some((bridge, port)) },
+                Some((bridge, door)) => Self { cluster: bridge.upstream.clone(), bridge: Some((bridge, door)) },
                 None => Self { cluster: cluster.clone(), bridge: None },
             });
         }
@@ -60,7 +60,7 @@ impl Place {
     /// Where the one for these words is, or would be.
     pub(super) fn dir(&self, words: &[OsString], wanted: &Wanted) -> Result<Dir, CliError> {
         let program = program()?;
-        let port = self.bridge.as_ref().map(|(bridge, port)| OsString::from(format!("{} {port}", bridge.id)));
+        let port = self.bridge.as_ref().map(|(bridge, door)| OsString::from(format!("{} {}", bridge.id, door.port)));
         let words: Vec<_> = words.iter().cloned().chain(port).collect();
         let known = if wanted.signer.runs_programs() { Known::ByAll } else { Known::By(&wanted.life.env) };
         let name = identity::name(&self.cluster, &words, known, &program, &SystemEnv);
@@ -75,9 +75,10 @@ impl Place {
         (options.linger, options.max_life) = (life.linger, life.max_life);
         options.policies.push(life.policy());
         options.shared = life.group.shared(&*world.env);
-        if let Some((bridge, port)) = &self.bridge {
-            let authority = Authority::kept_in(&authority_file(&bridge.id, &*world.env)?, world.clock.now());
-            options.loopback = Some(Loopback { port: *port, authority: Arc::new(authority.map_err(told)?) });
+        if let Some((bridge, Door { port, guise })) = &self.bridge {
+            let file = authority_file(&bridge.id, &*world.env)?;
+            let authority = authority(&file, *guise, &self.cluster.server, world.clock.now())?;
+            options.loopback = Some(Loopback { port: *port, guise: *guise, authority: Arc::new(authority) });
         }
         Ok(options)
     }
