@@ -168,10 +168,19 @@ struct Guest {
 }
 
 impl Guest {
-    async fn ask_for_tunnel(self, stream: TcpStream, tls: Arc<ServerConfig>) {
-        match connect::admit(stream, &self.authorities).await {
-            Some(tunnel) => self.shake_hands(tunnel, tls).await,
-            None => self.stack.metrics.refused(),
+    async fn ask_for_tunnel(self, mut stream: TcpStream, tls: Arc<ServerConfig>) {
+        match connect::hear(&mut stream, &self.authorities).await {
+            Ok(ahead) => {
+                if let Ok(tunnel) = connect::open(stream, ahead).await {
+                    self.shake_hands(tunnel, tls).await;
+                }
+            }
+            Err(trouble) => {
+                tracing::warn!(?trouble, "a connection is refused before its handshake");
+                self.stack.metrics.refused();
+                // Who has gone needs no answer.
+                let _ = connect::refuse(stream, trouble).await;
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! looked at as they are at every other way in. So these words give nobody anything: whoever speaks them still has to
 //! show a certificate. They are checked because a program that wanted to go elsewhere should be told that it cannot.
 
-use std::io::Cursor;
+use std::io::{self, Cursor};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Chain, Join};
@@ -26,34 +26,27 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What comes after the head. A client may not wait for the answer, so some of it may have come with the head.
 pub(super) type Tunnel = Join<Chain<Cursor<Vec<u8>>, OwnedReadHalf>, OwnedWriteHalf>;
 
-/// Hears what a client wants. `None`: it was told why it is not let in, or has gone.
-pub(super) async fn admit(mut stream: TcpStream, authorities: &Authorities) -> Option<Tunnel> {
-    let heard = tokio::time::timeout(PATIENCE, hear(&mut stream, authorities)).await;
-    match heard.unwrap_or_else(|_| Err(Trouble::slow())) {
-        Ok(ahead) => {
-            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.ok()?;
-            let (reader, writer) = stream.into_split();
-            Some(tokio::io::join(Cursor::new(ahead).chain(reader), writer))
-        }
-        Err(trouble) => {
-            tracing::warn!(?trouble, "a connection is refused before its handshake");
-            // Who is gone already needs no answer.
-            let _ = refuse(stream, trouble).await;
-            None
-        }
-    }
+/// Hears what a client wants, and returns what it has said beyond that.
+pub(super) async fn hear(stream: &mut TcpStream, authorities: &Authorities) -> Result<Vec<u8>, Trouble> {
+    let head = tokio::time::timeout(PATIENCE, head(stream, authorities)).await;
+    head.unwrap_or_else(|_| Err(Trouble::slow()))
 }
 
-/// Reads the head, and returns what was read beyond it.
-async fn hear(stream: &mut TcpStream, authorities: &Authorities) -> Result<Vec<u8>, Trouble> {
+/// Lets it in.
+pub(super) async fn open(mut stream: TcpStream, ahead: Vec<u8>) -> io::Result<Tunnel> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+    let (reader, writer) = stream.into_split();
+    Ok(tokio::io::join(Cursor::new(ahead).chain(reader), writer))
+}
+
+async fn head(stream: &mut TcpStream, authorities: &Authorities) -> Result<Vec<u8>, Trouble> {
     let mut said = Vec::with_capacity(512);
     loop {
         match stream.read_buf(&mut said).await {
             Ok(0) | Err(_) => return Err(Trouble::malformed("the head of the request broke off")),
             Ok(_) => {}
         }
-        let head = &said[..said.len().min(LARGEST)];
-        match length(head, authorities)? {
+        match length(&said[..said.len().min(LARGEST)], authorities)? {
             Some(length) => return Ok(said.split_off(length)),
             None if said.len() >= LARGEST => return Err(Trouble::large_head(LARGEST as u32)),
             None => {}
@@ -81,9 +74,9 @@ fn length(said: &[u8], authorities: &Authorities) -> Result<Option<usize>, Troub
     Ok(Some(length))
 }
 
-/// Says why, and waits a moment for the client to read it: what it has said and nobody has read would take the answer
-/// away with the connection.
-async fn refuse(mut stream: TcpStream, trouble: Trouble) -> std::io::Result<()> {
+/// Says why it is not let in, and waits a moment for it to read that: what it has said and nobody has read would take the
+/// answer away with the connection.
+pub(super) async fn refuse(mut stream: TcpStream, trouble: Trouble) -> io::Result<()> {
     const MOMENT: Duration = Duration::from_secs(1);
     const ENOUGH: u64 = 1 << 20;
     stream.write_all(&trouble.written()).await?;
@@ -132,7 +125,8 @@ mod tests {
         let server = "https://api.example";
         let old = "CONNECT api.example:443 HTTP/1.0\r\n\r\nmore";
         assert_eq!(of(server, old), Ok(Some(old.len() - 4)), "some libraries still say 1.0");
-        for half in ["", "CONN", "CONNECT api.example:443 HTTP/1.1\r\n", "CONNECT evil.example:443 HTTP/1.1\r\nHost: x"] {
+        for half in ["", "CONN", "CONNECT api.example:443 HTTP/1.1\r\n", "CONNECT evil.example:443 HTTP/1.1\r\nHost: x"]
+        {
             assert_eq!(of(server, half), Ok(None), "{half}");
         }
         for wrong in ["\u{16}\u{3}\u{1}", "PRI * HTTP/2.0\r\n\r\nSM", "CONNECT  HTTP/1.1\r\n\r\n", "\0"] {

@@ -132,10 +132,10 @@ impl Server {
         let tls = |authority: &Arc<Authority>| authority.server_config(&crypto);
         let (mut loopback, mut port) = (None, None);
         if let Some(wanted) = &options.loopback {
-            let (listener, bound) = listener::loopback(wanted.port).await?;
-            if leads_back == Some(bound) {
-                return Err(ServeError::Circle { port: bound });
+            if leads_back == Some(wanted.port) {
+                return Err(ServeError::Circle { port: wanted.port });
             }
+            let (listener, bound) = listener::loopback(wanted.port).await?;
             port = Some(bound);
             // A proxy is never called by its own name.
             let own = port.filter(|_| wanted.guise == Guise::Server);
@@ -229,7 +229,8 @@ fn authorities(server: &conn::Server, port: Option<u16>) -> Result<Arc<Authoriti
 
 /// The port, if this is this machine.
 fn local_port(target: &conn::Target) -> Option<u16> {
-    let is_here = target.host().parse().map_or(target.host().eq_ignore_ascii_case("localhost"), |ip: IpAddr| ip.is_loopback());
+    let is_here =
+        target.host().parse().map_or(target.host().eq_ignore_ascii_case("localhost"), |ip: IpAddr| ip.is_loopback());
     is_here.then(|| target.port())
 }
 
@@ -376,7 +377,9 @@ pub enum ServeError {
         reason: OsError,
     },
     /// Whoever wrote the kubeconfig or set the environment.
-    #[error("port {port} of this machine, where this proxy is to listen, is also the proxy on its way to the API server")]
+    #[error(
+        "port {port} of this machine, where this proxy is to listen, is also the proxy on its way to the API server"
+    )]
     Circle {
         /// Which.
         port: u16,

@@ -37,22 +37,33 @@ pub(crate) fn client(
     socket: Option<PathBuf>,
     http2: bool,
 ) -> Client {
+    client_with(server, ca, given, |settings| {
+        settings.tuning.http2 = http2;
+        if let Some(socket) = socket {
+            settings.tls_server_name = Some("localhost".into());
+            settings.route = Some(Arc::new(Socket(socket)));
+        }
+    })
+}
+
+pub(crate) fn client_with(
+    server: &str,
+    ca: &str,
+    given: Option<(&str, &Secret)>,
+    adjust: impl FnOnce(&mut Settings),
+) -> Client {
     let crypto = Crypto::aws_lc_rs();
     let server = Server::parse(server).unwrap();
     let mut settings = Settings::new(server, crypto.clone(), Arc::new(SystemClock::new()));
     settings.roots = Roots::Pem(ca.into());
-    settings.tuning.http2 = http2;
-    if let Some(socket) = socket {
-        settings.tls_server_name = Some("localhost".into());
-        settings.route = Some(Arc::new(Socket(socket)));
-    }
+    adjust(&mut settings);
     let client = Client::new(settings).unwrap();
     let identity = given.map(|(certificate, key)| Identity::from_pem(certificate.as_bytes(), key, &crypto).unwrap());
     client.publish(Credential::new(1, None, identity)).unwrap();
     client
 }
 
-async fn version(client: &Client) -> Result<String, Error> {
+pub(crate) async fn version(client: &Client) -> Result<String, Error> {
     let response = within(client.send(Request::get("/version").body(Payload::empty()).unwrap())).await?;
     let status = response.status();
     let body = within(response.into_body().collect()).await?.to_bytes();

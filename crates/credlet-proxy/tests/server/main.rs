@@ -13,3 +13,4 @@ mod roles;
 mod signers;
 mod streams;
 mod support;
+mod tunnel;

@@ -91,7 +91,9 @@ impl Bridge {
         let same = |server: &str| Server::parse(server).ok() == Server::parse(upstream).ok();
         match port_of(proxy_url, "http") {
             // A client may leave out of the address what is no use to it.
-            Some(port) if same(server) && path_of(server) == path_of(upstream) => Some(Door { port, guise: Guise::Proxy }),
+            Some(port) if same(server) && path_of(server) == path_of(upstream) => {
+                Some(Door { port, guise: Guise::Proxy })
+            }
             _ => {
                 let port = port_of(server, "https").filter(|port| server == local(*port, upstream))?;
                 Some(Door { port, guise: Guise::Server })
@@ -204,7 +206,8 @@ pub fn convert(text: &str, plan: &Plan) -> Result<Zeroizing<String>, BridgeError
             return Err(BridgeError::Converted { cluster: plan.cluster.clone() });
         }
         // Clients run no plugin on the way to such a server, and ask no proxy for a tunnel.
-        if plan.door.guise == Guise::Proxy && !Server::parse(&plan.bridge.upstream.server).is_ok_and(|it| it.is_https()) {
+        if plan.door.guise == Guise::Proxy && !Server::parse(&plan.bridge.upstream.server).is_ok_and(|it| it.is_https())
+        {
             return Err(BridgeError::Plain);
         }
         new = replaced(&new, Section::Clusters, &plan.cluster, &write::cluster(&cluster.item, plan))?;

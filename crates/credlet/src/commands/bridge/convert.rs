@@ -42,8 +42,10 @@ pub(super) fn convert(args: ConvertArgs, global: &Global) -> Outcome {
     let shown = place.path.display();
     let door = Door { port, guise: args.mode.into() };
     let way = if door.guise == Guise::Proxy { "through" } else { "on" };
-    let what =
-        format!("cluster {} {way} 127.0.0.1:{port}, user {} with credlet proxy {}", place.cluster, place.user, signer[0]);
+    let what = format!(
+        "cluster {} {way} 127.0.0.1:{port}, user {} with credlet proxy {}",
+        place.cluster, place.user, signer[0]
+    );
     let args_of = ["proxy".to_owned()].into_iter().chain(signer.iter().cloned()).collect::<Vec<_>>();
     let plan = |authority: &str, original: &Path| {
         let original = original.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
