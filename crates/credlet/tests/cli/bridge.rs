@@ -1,5 +1,9 @@
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use credlet_testkit::plugin::Plugin;
 
@@ -34,6 +38,91 @@ fn a_kubeconfig_is_converted_used_and_put_back_to_the_byte() {
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     let left: Vec<_> = fs::read_dir(home.path(".kube")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["config"]);
+}
+
+#[test]
+fn a_cluster_keeps_its_address_with_a_bridge_that_is_its_proxy() {
+    let (home, plugin) = with_plugin();
+    let (before, server) = (text(&home), format!("\n    server: \"{}\"\n", home.server.url()));
+    let convert = ["bridge", "convert", "--mode", "proxy-url", "--program", CREDLET];
+    home.run(&convert).data();
+    let bridged = text(&home);
+    assert!(bridged.contains(&server) && bridged.contains("\n    proxy-url: \"http://127.0.0.1:"), "{bridged}");
+    // The file has the last word. Nobody listens at that port, and the real server would not be believed.
+    let get = || {
+        let mut command = home.command(&["get", "/readyz"]);
+        command.env("HTTPS_PROXY", "http://127.0.0.1:1").env("NO_PROXY", "*");
+        assert_eq!(home.finish(command).data(), "ok");
+    };
+    get();
+    get();
+    assert_eq!(plugin.runs(), 1, "the proxy keeps the token for all");
+    home.run(&["proxy", "stop", "--all"]).data();
+    get();
+    assert_eq!(plugin.runs(), 2, "another proxy");
+    assert_eq!(home.run(&["run", "--", CREDLET, "get", "/readyz"]).data(), "ok");
+
+    // The other way is another bridge.
+    let kept = || fs::read_dir(home.path(".local/share/credlet/bridges")).unwrap().count();
+    for mode in ["server", "proxy-url"] {
+        let ran = home.run(&["bridge", "convert", "--mode", mode]);
+        assert_eq!(ran.code, Some(2));
+        assert!(ran.stderr.contains("has a bridge already; `credlet bridge revert`"), "{}", ran.stderr);
+        assert_eq!((text(&home), kept()), (bridged.clone(), 1));
+    }
+    home.run(&["bridge", "revert"]).data();
+    assert_eq!((text(&home), kept()), (before, 0));
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+}
+
+/// Lets everybody through who asks by `CONNECT`, and counts them.
+fn http_proxy() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (url, count) = (format!("http://{}", listener.local_addr().unwrap()), Arc::<AtomicUsize>::default());
+    let seen = Arc::clone(&count);
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, mut head) = (client.unwrap(), Vec::new());
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                client.read_exact(&mut byte).unwrap();
+                head.extend(byte);
+            }
+            let head = String::from_utf8(head).unwrap();
+            let mut server = TcpStream::connect(head.split(' ').nth(1).unwrap()).unwrap();
+            seen.fetch_add(1, Relaxed);
+            client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+            let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            std::thread::spawn(move || std::io::copy(&mut client, &mut server));
+        }
+    });
+    (url, count)
+}
+
+#[test]
+fn the_proxy_that_a_cluster_had_is_on_the_way_behind_the_bridge_and_there_again_afterwards() {
+    let (home, _plugin) = with_plugin();
+    let (url, count) = http_proxy();
+    let before =
+        text(&home).replace("    certificate-authority:", &format!("    proxy-url: {url}\n    certificate-authority:"));
+    fs::write(home.path(".kube/config"), &before).unwrap();
+    for mode in ["server", "proxy-url"] {
+        let had = count.load(Relaxed);
+        home.run(&["bridge", "convert", "--mode", mode, "--program", CREDLET]).data();
+        for _ in 0..2 {
+            assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+        }
+        assert_eq!(count.load(Relaxed), had + 1, "{mode}: the daemon's connection, and none of a client's");
+        home.run(&["bridge", "revert"]).data();
+        assert_eq!(text(&home), before);
+    }
+    // A port that is the cluster's proxy already would be its own way out.
+    let port = url.rsplit(':').next().unwrap();
+    home.run(&["bridge", "convert", "--mode", "proxy-url", "--port", port, "--program", CREDLET]).data();
+    let ran = home.run(&["get", "/readyz"]);
+    assert!(ran.stderr.contains("is also the proxy on its way to the API server"), "{}", ran.stderr);
+    home.run(&["bridge", "revert"]).data();
 }
 
 #[test]
