@@ -88,12 +88,8 @@ impl Bridge {
     /// Where clients of a cluster with this address and this `proxy-url` come in. `None`: not at this bridge.
     pub fn door(&self, server: &str, proxy_url: &str) -> Option<Door> {
         let upstream = &self.upstream.server;
-        let same = |server: &str| Server::parse(server).ok() == Server::parse(upstream).ok();
         match port_of(proxy_url, "http") {
-            // A client may leave out of the address what is no use to it.
-            Some(port) if same(server) && path_of(server) == path_of(upstream) => {
-                Some(Door { port, guise: Guise::Proxy })
-            }
+            Some(port) if is_same(server, upstream) => Some(Door { port, guise: Guise::Proxy }),
             _ => {
                 let port = port_of(server, "https").filter(|port| server == local(*port, upstream))?;
                 Some(Door { port, guise: Guise::Server })
@@ -147,6 +143,13 @@ impl Bridge {
 /// before every request, and the proxy changes none.
 pub fn local(port: u16, server: &str) -> String {
     format!("https://127.0.0.1:{port}{}", path_of(server))
+}
+
+/// Whether requests to both go to the same place. Clients leave out of an address what is no use to them.
+fn is_same(one: &str, other: &str) -> bool {
+    let (Ok(a), Ok(b)) = (Server::parse(one), Server::parse(other)) else { return false };
+    let hosts = a.host().eq_ignore_ascii_case(b.host());
+    hosts && (a.is_https(), a.port(), path_of(one)) == (b.is_https(), b.port(), path_of(other))
 }
 
 /// The port in an address of this machine.
