@@ -1,9 +1,9 @@
 //! The bridge: a kubeconfig rewritten so that clients which know nothing of exec proxies come by one all the same.
 //!
 //! **The path:** [`convert`] puts in the cluster's place a port of this machine, whose certificate is pinned, or puts that
-//! port in the client's way as its HTTP proxy; and in the user's place a plugin that starts the proxy there → the client runs the plugin before it dials, is given a certificate
-//! for that port and nothing else → [`Bridge::of`] tells the plugin, from the cluster's extension, where the port leads.
-//! [`revert`] puts both back to the byte.
+//! port in the client's way as its HTTP proxy; and in the user's place a plugin that starts the proxy there → the client
+//! runs the plugin before it dials, is given a certificate for that port and nothing else → [`Bridge::of`] tells the
+//! plugin, from the cluster's extension, where the port leads. [`revert`] puts both back to the byte.
 //!
 //! **Four names to know:** [`Bridge`], its [`Door`], [`convert`], [`revert`].
 //!
