@@ -15,7 +15,7 @@ use super::dial::Dialler;
 use super::gate::Gate;
 use super::link::Usual;
 use super::pool::Pool;
-use super::retry::{Call, Failure};
+use super::retry::Call;
 use super::route::{Direct, Hop, Route};
 use super::tls::{Session, Tls};
 use super::tunnel::Tunnel;
@@ -228,7 +228,7 @@ impl Client {
                             self.publish(route.renew(current.credential.serial, gone).await?)?;
                         }
                         (route, _) => {
-                            let broke = failed.failure == Failure::Broken;
+                            let broke = failed.failure.is_break();
                             call.again(failed)?;
                             if broke && route.is_some() {
                                 self.shared.settings.clock.sleep(LAST_BREATH).await;

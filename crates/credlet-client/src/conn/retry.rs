@@ -65,6 +65,11 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// Somebody took the connection, and closed it without a word to the request.
+    pub(super) fn is_break(self) -> bool {
+        matches!(self, Self::Broken | Self::Stillborn)
+    }
+
     pub(super) fn of(error: &(dyn StdError + 'static), proven: bool) -> Self {
         if chain(error).any(unprocessed) {
             Self::Unprocessed
@@ -139,7 +144,7 @@ impl Call {
     /// not get it twice.
     pub(super) fn wants_another_route(&self, failed: &Failed) -> bool {
         let unsent = failed.request.is_some();
-        let again = self.broke && failed.failure == Failure::Broken;
+        let again = self.broke && failed.failure.is_break();
         !self.rerouted && (failed.error.asks_for_another_route() || again) && (unsent || self.is_harmless())
     }
 
@@ -171,7 +176,7 @@ impl Call {
         if left.is_none() || self.request.is_none() {
             return Err(error);
         }
-        self.broke |= failure == Failure::Broken;
+        self.broke |= failure.is_break();
         tracing::debug!(%error, ?failure, "sending the request again");
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The proxy is gone: between requests, in the middle of one, or it never was.
 
+use std::io::{BufRead as _, BufReader};
+
 use bytes::Bytes;
 use credlet_core::ManualClock;
 use credlet_testkit::plugin::{Plugin, wait_for_end};
@@ -58,22 +60,34 @@ async fn a_proxy_that_is_killed_between_requests_is_reaped_and_started_again_by_
 /// As a killed one does, for as long as it takes to die: the kernel lets callers in until the socket is closed.
 #[tokio::test]
 async fn a_proxy_that_lets_callers_in_and_answers_none_is_replaced_for_a_read_and_gets_no_write_twice() {
-    let stand = Stand::new();
-    let (deaf, tunnel) = (stand.tunnel(), Tunnel::new(&stand.other_dir(), &stand.server, &stand.ca, &stand.identity));
-    let listener = std::os::unix::net::UnixListener::bind(deaf.socket()).unwrap();
-    fs::set_permissions(deaf.socket(), fs::Permissions::from_mode(0o600)).unwrap();
-    std::thread::spawn(move || listener.incoming().for_each(drop));
-    let plugin = Plugin::new()
-        .answers_with_proxy(deaf.url())
-        .on_the_next_run()
-        .leaves_a_proxy(&tunnel)
-        .answers_with_proxy(tunnel.url());
-    let client = stand.client(&plugin);
-    let error = send(&client, Method::POST, "/echo").await.unwrap_err();
-    stand.watch.error(&*error);
-    assert_eq!((plugin.runs(), stand.seen("POST")), (1, 0), "{error}");
-    assert_eq!(get(&client).await, StatusCode::OK);
-    assert_eq!(plugin.runs(), 2);
+    for hears in [true, false] {
+        let stand = Stand::new();
+        let (deaf, tunnel) =
+            (stand.tunnel(), Tunnel::new(&stand.other_dir(), &stand.server, &stand.ca, &stand.identity));
+        let listener = std::os::unix::net::UnixListener::bind(deaf.socket()).unwrap();
+        fs::set_permissions(deaf.socket(), fs::Permissions::from_mode(0o600)).unwrap();
+        std::thread::spawn(move || {
+            for caller in listener.incoming() {
+                if hears {
+                    let lines = BufReader::new(caller.unwrap()).lines().map_while(Result::ok);
+                    lines.take_while(|line| !line.is_empty()).for_each(drop);
+                }
+            }
+        });
+        let plugin = Plugin::new()
+            .answers_with_proxy(deaf.url())
+            .on_the_next_run()
+            .leaves_a_proxy(&tunnel)
+            .answers_with_proxy(tunnel.url());
+        let client = stand.client(&plugin);
+        if hears {
+            let error = send(&client, Method::POST, "/echo").await.unwrap_err();
+            stand.watch.error(&*error);
+            assert_eq!((plugin.runs(), stand.seen("POST")), (1, 0), "{error}");
+        }
+        assert_eq!(get(&client).await, StatusCode::OK, "{hears}");
+        assert_eq!(plugin.runs(), 2);
+    }
 }
 
 #[tokio::test]

@@ -351,7 +351,8 @@ mod tests {
             while !desk.state.closing.load(Ordering::Acquire) {
                 thread::yield_now();
             }
-            replies.iter().for_each(|_| go_on.send(()).unwrap());
+            // After the first there may be nobody left to go on.
+            replies.iter().for_each(|_| drop(go_on.send(())));
         });
         working.join().unwrap();
         assert_eq!(begins.try_iter().count(), 0, "none but the first was begun");
