@@ -352,7 +352,7 @@ mod tests {
                 thread::yield_now();
             }
             // After the first there may be nobody left to go on.
-            replies.iter().for_each(|_| drop(go_on.send(())));
+            replies.iter().for_each(|_| _ = go_on.send(()));
         });
         working.join().unwrap();
         assert_eq!(begins.try_iter().count(), 0, "none but the first was begun");
