@@ -1,6 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Wake, Waker};
 
 use super::line::Line;
@@ -34,11 +34,14 @@ impl Bell {
 
     /// Does `work` without the bell, if there is one. Nothing is missed: whatever happens meanwhile is seen when the
     /// connection is driven next, which whoever waits for it does before they wait.
+    ///
+    /// Who rings marks the line and then looks whether the bell is muffled; who drives takes the muffle off and then looks
+    /// at the mark. Only in one order for all (`SeqCst`) does one of them see the other.
     pub(super) fn muffled<T>(bell: Option<&Self>, work: impl FnOnce() -> T) -> T {
         let Some(Self { clapper, .. }) = bell else { return work() };
-        clapper.muffled.store(true, Relaxed);
+        clapper.muffled.store(true, SeqCst);
         let done = work();
-        clapper.muffled.store(false, Release);
+        clapper.muffled.store(false, SeqCst);
         done
     }
 }
@@ -50,7 +53,7 @@ impl Wake for Clapper {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.line.stir();
-        if !self.muffled.load(Acquire) {
+        if !self.muffled.load(SeqCst) {
             self.driver.wake_by_ref();
         }
     }

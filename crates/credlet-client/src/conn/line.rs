@@ -2,7 +2,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -76,12 +76,12 @@ impl Line {
     }
 
     pub(super) fn stir(&self) {
-        self.stirred.store(true, Release);
+        self.stirred.store(true, SeqCst);
     }
 
     /// Whether a read that found nothing would find nothing again.
     fn is_calm(&self) -> bool {
-        self.has_bell.load(Relaxed) && !self.stirred.load(Acquire)
+        self.has_bell.load(Relaxed) && !self.stirred.load(SeqCst)
     }
 
     /// Tells who must act from what the HTTP library says.
@@ -290,7 +290,7 @@ impl AsyncRead for Io {
             return Poll::Pending;
         }
         // First: what happens from here on is for the next read.
-        self.line.stirred.store(false, Release);
+        self.line.stirred.store(false, SeqCst);
         let before = buffer.filled().len();
         let read = on!(&mut self.inner, stream => Pin::new(stream).poll_read(cx, buffer));
         self.is_dry = read.is_pending();
