@@ -58,6 +58,6 @@ pub use error::{Cause, Error, Step};
 pub use identity::Identity;
 pub use proxy::{Proxy, ProxyScheme};
 pub use route::{Connecting, Direct, Duplex, Forwarding, Hop, Renewing, Route, Wire};
-pub use server::{Server, Target};
+pub use server::{Server, Target, is_loopback};
 pub use settings::{Limits, Ping, Settings, Tuning};
 pub use tls::{Crypto, Roots};

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use credlet_client::conn::is_loopback;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, LOCATION, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 use super::Error;
 use super::page::Page;
 use super::query::Query;
-use super::settings::{Redirect, Settings, is_loopback};
+use super::settings::{Redirect, Settings};
 
 /// How long the last page may take on its way to the browser.
 const LAST_PAGE: Duration = Duration::from_secs(2);

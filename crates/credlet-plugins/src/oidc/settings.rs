@@ -1,7 +1,7 @@
 //! The flags, checked: from here on they make sense.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use credlet_api::Secret;
-use credlet_client::conn::{Roots, Server};
+use credlet_client::conn::{Roots, Server, is_loopback};
 use credlet_core::Env;
 use http::HeaderName;
 
@@ -167,10 +167,6 @@ fn check_issuer(url: &str) -> Result<(), Error> {
         return Err(wrong("has a query or a fragment"));
     }
     Ok(())
-}
-
-pub(super) fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn scopes(options: &Options) -> Vec<String> {

@@ -1,6 +1,5 @@
 //! The life of a proxy: it listens, it serves, it sees that nobody needs it any more, it ends.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -103,7 +102,7 @@ impl Server {
         // A connection more costs a signature more, and that may be a touch.
         settings.tuning.lone_http1 = signer.person().is_none();
         let (clock, crypto, server) = (settings.clock.clone(), settings.crypto.clone(), settings.server.clone());
-        let leads_back = settings.proxy.as_ref().and_then(|proxy| local_port(proxy.target()));
+        let way = settings.proxy.as_ref().map(|proxy| proxy.target().clone());
         let (ending, told) = watch::channel(false);
         let (metrics, leases) = (Metrics::new(), Leases::new());
         for path in &options.leases {
@@ -132,7 +131,7 @@ impl Server {
         let tls = |authority: &Arc<Authority>| authority.server_config(&crypto);
         let (mut loopback, mut port) = (None, None);
         if let Some(wanted) = &options.loopback {
-            if leads_back == Some(wanted.port) {
+            if way.is_some_and(|way| conn::is_loopback(way.host()) && way.port() == wanted.port) {
                 return Err(ServeError::Circle { port: wanted.port });
             }
             let (listener, bound) = listener::loopback(wanted.port).await?;
@@ -225,13 +224,6 @@ fn authorities(server: &conn::Server, port: Option<u16>) -> Result<Arc<Authoriti
     Authorities::new(server, port)
         .map(Arc::new)
         .map_err(|_| ServeError::Target(conn::Error::Server { reason: "has a host that no request can name" }))
-}
-
-/// The port, if this is this machine.
-fn local_port(target: &conn::Target) -> Option<u16> {
-    let is_here =
-        target.host().parse().map_or(target.host().eq_ignore_ascii_case("localhost"), |ip: IpAddr| ip.is_loopback());
-    is_here.then(|| target.port())
 }
 
 impl Shared {
