@@ -65,11 +65,12 @@ impl Tally {
         }
         let mut words = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
         let mut word = || words.next().unwrap_or_default();
-        Ok(Self { answers: word(), runs: word(), ahead: word(), ran: Duration::from_millis(word()) })
+        Ok(Self { answers: word(), runs: word(), ahead: word(), ran: Duration::from_micros(word()) })
     }
 
     fn write(self, file: &File) -> Result<(), StoreError> {
-        let ran = u64::try_from(self.ran.as_millis()).unwrap_or(u64::MAX);
+        // In microseconds: a small plugin on a fast machine takes less than a millisecond, which is not nothing.
+        let ran = u64::try_from(self.ran.as_micros()).unwrap_or(u64::MAX);
         let bytes = [self.answers, self.runs, self.ahead, ran].map(u64::to_le_bytes).concat();
         Ok(file.write_all_at(&bytes, calls::TALLY)?)
     }
@@ -84,5 +85,13 @@ mod tests {
         let tally = Tally { answers: 12, runs: 2, ahead: 1, ran: Duration::from_secs(6) };
         assert_eq!((tally.hits(), tally.saved()), (10, Duration::from_secs(20)));
         assert_eq!(Tally::default().saved(), Duration::ZERO);
+    }
+
+    #[test]
+    fn runs_that_take_no_millisecond_add_up() {
+        let file = tempfile::tempfile().unwrap();
+        let tally = Tally { answers: 3, runs: 2, ahead: 0, ran: Duration::from_micros(1800) };
+        tally.write(&file).unwrap();
+        assert_eq!(Tally::read(&file).unwrap(), tally);
     }
 }
