@@ -20,6 +20,7 @@ const APP: &str = "credlet";
 /// |---|---|
 /// | `s.sock` | where requests go in |
 /// | `c.sock` | where the proxy is asked about itself ([`Control`](crate::server::Control)) |
+/// | `p.sock` | where other proxies of the same port hand over what came to them and is for this one |
 /// | `log` | what the proxy has to say, and `log.1` what it said before |
 /// | `daemon.lock` | held by the one proxy that may put sockets here |
 /// | `start.lock` | held by whoever is starting one |
@@ -83,6 +84,7 @@ impl Dir {
             }
             dir.remove_all_but_logs();
         }
+        Self { path: Self::all(env) }.remove_claims();
     }
 
     /// All directories of proxies, served or not.
@@ -125,6 +127,29 @@ impl Dir {
     /// Where the proxy is asked about itself.
     pub fn control(&self) -> PathBuf {
         self.path.join("c.sock")
+    }
+
+    /// Where other proxies of the same port hand over what is for this one.
+    pub(crate) fn beside(&self) -> PathBuf {
+        self.path.join("p.sock")
+    }
+
+    /// The directory that this one and its neighbours lie in, if that is this user's alone.
+    pub(crate) fn street(&self) -> Option<Self> {
+        let path = self.path.parent()?.to_owned();
+        check(&path).is_ok().then_some(Self { path })
+    }
+
+    /// What it is called there.
+    pub(crate) fn name(&self) -> &str {
+        self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// The one of this name in this directory, wherever that came from. `None`: it would be elsewhere.
+    pub(crate) fn neighbour(&self, name: &str) -> Option<Self> {
+        let mut parts = Path::new(name).components();
+        let is_one = matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name);
+        is_one.then(|| Self { path: self.path.join(name) })
     }
 
     /// Where it writes what it has to say, if it does.
@@ -190,7 +215,7 @@ impl Dir {
     /// which others come in goes last, for what is here afterwards is theirs.
     fn remove_all_but_logs(&self) {
         self.remove_drafts();
-        for name in ["s.sock", "c.sock", "config", "start.lock", "daemon.lock"] {
+        for name in ["s.sock", "c.sock", "p.sock", "config", "start.lock", "daemon.lock"] {
             let _ = fs::remove_file(self.path.join(name));
         }
         let _ = fs::remove_dir(&self.path);
@@ -206,6 +231,30 @@ impl Dir {
         }
     }
 
+    /// The file in this directory by which neighbours claim a port, each with a lock of its own.
+    pub(crate) fn claim(port: u16) -> String {
+        format!("{CLAIM}{port}")
+    }
+
+    /// Takes a lock file away that nobody else has locked.
+    pub(crate) fn remove_unlocked(&self, name: &str, file: &File) {
+        if file.try_lock().is_ok() && self.is_in_place(name, file) {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+    }
+
+    /// Those of neighbours that were killed.
+    fn remove_claims(&self) {
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name =
+                name.to_str().filter(|name| name.strip_prefix(CLAIM).is_some_and(|port| port.parse::<u16>().is_ok()));
+            if let Some((name, Ok(file))) = name.map(|name| (name, self.open_lock(name, false))) {
+                self.remove_unlocked(name, &file);
+            }
+        }
+    }
+
     /// What a socket is called before somebody listens at it: as short as can be.
     pub(crate) fn draft(socket: &Path) -> PathBuf {
         socket.with_extension(std::process::id().to_string())
@@ -215,7 +264,7 @@ impl Dir {
     pub(crate) fn remove_drafts(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let name = name.to_str().and_then(|name| name.strip_prefix("s.").or_else(|| name.strip_prefix("c.")));
+            let name = name.to_str().and_then(|name| ["s.", "c.", "p."].iter().find_map(|of| name.strip_prefix(of)));
             if name.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
                 let _ = fs::remove_file(entry.path());
             }
@@ -224,7 +273,7 @@ impl Dir {
 
     /// There may be others beside ours, in which all is somebody else's.
     fn is_named_by_us(&self) -> bool {
-        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = self.name();
         match name.strip_prefix(PROCESS) {
             Some(number) => !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()),
             None => name.len() == IDENTITY && name.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -240,6 +289,9 @@ impl Dir {
 
 /// Begins the name of a directory that is one process's own. An [`identity`] has no such beginning.
 const PROCESS: &str = "process-";
+
+/// Begins the name of a file by which a port is claimed.
+const CLAIM: &str = "port-";
 
 /// How long an [`identity`] is.
 const IDENTITY: usize = 32;
@@ -356,6 +408,9 @@ mod tests {
             (dir, lock)
         });
         let foreign = dir("others", &["daemon.lock", "config", "log"]);
+        fs::write(all.path().join("port-no"), "").unwrap();
+        let [_, claimed] = [Dir::claim(1), Dir::claim(2)].map(|name| all.lock_file(&name).unwrap());
+        claimed.lock_shared().unwrap();
         let left = |dir: &Dir| -> Vec<_> {
             let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             names.sort_unstable();
@@ -367,6 +422,8 @@ mod tests {
         assert!(!process.path().exists() && !daemon.path().exists());
         assert_eq!(left(&logged), ["log", "log.1"]);
         assert!(!silent.path().exists());
+        let claims: Vec<_> = left(&all).into_iter().filter(|name| name.to_string_lossy().starts_with("port")).collect();
+        assert_eq!(claims, ["port-2", "port-no"]);
         for (dir, _lock) in [&served, &starting] {
             assert_eq!(left(dir), ["daemon.lock", "log", "s.sock", "start.lock"]);
         }
@@ -375,6 +432,20 @@ mod tests {
         Dir::sweep(&env, now + SignedDuration::from_hours(25));
         assert!(!logged.path().exists());
         assert!(served.0.log().exists() && foreign.log().exists());
+    }
+
+    #[test]
+    fn a_neighbour_is_in_the_same_directory_whatever_it_is_called() {
+        let home = tempfile::tempdir().unwrap();
+        let street = Dir::open(home.path().join("street")).unwrap();
+        let dir = Dir::open(street.path().join("one")).unwrap();
+        assert_eq!((dir.name(), dir.street()), ("one", Some(street.clone())));
+        assert_eq!(street.neighbour("one"), Some(dir));
+        for name in ["", ".", "..", "/", "/etc", "one/", "./one", "../street", "one/two", "one//"] {
+            assert_eq!(street.neighbour(name), None, "{name}");
+        }
+        fs::set_permissions(street.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(street.neighbour("one").unwrap().street(), None, "others could come to live here");
     }
 
     #[test]

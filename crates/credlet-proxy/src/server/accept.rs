@@ -12,14 +12,17 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_with_sizes};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::authority::Authorities;
 use super::connect;
+use super::metrics::InFlight;
+use super::neighbours::{GivenBy, Neighbours, Port};
 use super::options::Guise;
 use super::peer::Peers;
 use super::shared::SharedDoor;
@@ -50,7 +53,9 @@ pub(super) struct Doors {
 /// A port of 127.0.0.1.
 #[derive(Debug)]
 pub(super) struct LoopbackDoor {
-    pub(super) listener: TcpListener,
+    pub(super) port: Port,
+    /// Where neighbours hand over what has come to them there and is for us.
+    pub(super) beside: UnixListener,
     pub(super) guise: Guise,
     pub(super) tls: Arc<ServerConfig>,
     pub(super) authorities: Arc<Authorities>,
@@ -60,7 +65,15 @@ impl LoopbackDoor {
     /// Never returns if there is none.
     async fn accept(door: Option<&Self>) -> io::Result<(TcpStream, &Self)> {
         match door {
-            Some(door) => Ok((door.listener.accept().await?.0, door)),
+            Some(door) => Ok((door.port.listener.accept().await?.0, door)),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The same for what neighbours hand over.
+    async fn accept_beside(door: Option<&Self>) -> io::Result<(UnixStream, &Self)> {
+        match door {
+            Some(door) => Ok((door.beside.accept().await?.0, door)),
             None => std::future::pending().await,
         }
     }
@@ -92,6 +105,9 @@ impl Connections {
             accepted = doors.socket.accept() => accepted.map(|(stream, _)| self.enter_socket(stream, doors)),
             accepted = LoopbackDoor::accept(doors.loopback.as_ref()) => {
                 accepted.map(|(stream, door)| self.enter_loopback(stream, door))
+            }
+            accepted = LoopbackDoor::accept_beside(doors.loopback.as_ref()) => {
+                accepted.map(|(stream, door)| self.enter_beside(stream, door))
             }
             accepted = accept_shared(doors.shared.as_ref()) => {
                 accepted.map(|(stream, door)| self.enter_shared(stream, door, doors))
@@ -148,31 +164,48 @@ impl Connections {
     fn enter_loopback(&mut self, stream: TcpStream, door: &LoopbackDoor) {
         // Else an answer in two parts waits for the client's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
-        let (guest, tls) = (self.guest(&door.authorities), door.tls.clone());
+        let (guest, tls, neighbours) = (self.guest(&door.authorities), door.tls.clone(), door.port.neighbours.clone());
         match door.guise {
-            Guise::Server => self.open.spawn(guest.shake_hands(stream, tls)),
-            Guise::Proxy => self.open.spawn(guest.ask_for_tunnel(stream, tls)),
+            Guise::Server => self.open.spawn(guest.say_whose(stream, tls, neighbours)),
+            Guise::Proxy => self.open.spawn(guest.ask_for_tunnel(stream, tls, neighbours, door.authorities.clone())),
         };
     }
 
+    fn enter_beside(&mut self, stream: UnixStream, door: &LoopbackDoor) {
+        // Whoever else may send requests by the sockets, the port is this user's own.
+        if !Peers::new(Vec::new()).admit(&stream) {
+            self.stack.metrics.refused();
+            return;
+        }
+        let guest = self.guest(&door.authorities);
+        self.open.spawn(guest.speak_as_handed_over(stream));
+    }
+
     fn guest(&self, authorities: &Arc<Authorities>) -> Guest {
-        Guest { stack: self.stack.clone(), authorities: authorities.clone(), ending: self.ending.clone() }
+        Guest { stack: self.stack.clone(), authorities: Some(authorities.clone()), ending: self.ending.clone() }
     }
 }
 
 /// One connection.
 struct Guest {
     stack: Arc<Stack>,
-    authorities: Arc<Authorities>,
+    /// `None`: it is somebody else's guest.
+    authorities: Option<Arc<Authorities>>,
     ending: watch::Receiver<bool>,
 }
 
 impl Guest {
-    async fn ask_for_tunnel(self, mut stream: TcpStream, tls: Arc<ServerConfig>) {
-        match connect::hear(&mut stream, &self.authorities).await {
+    async fn ask_for_tunnel(
+        self,
+        mut stream: TcpStream,
+        tls: Arc<ServerConfig>,
+        neighbours: Arc<Neighbours>,
+        authorities: Arc<Authorities>,
+    ) {
+        match connect::hear(&mut stream, &authorities).await {
             Ok(ahead) => {
                 if let Ok(tunnel) = connect::open(stream, ahead).await {
-                    self.shake_hands(tunnel, tls).await;
+                    self.say_whose(tunnel, tls, neighbours).await;
                 }
             }
             Err(trouble) => {
@@ -184,18 +217,81 @@ impl Guest {
         }
     }
 
+    /// At the port, where the kernel may have chosen another of those who listen than the client means.
+    async fn say_whose<S>(mut self, stream: S, tls: Arc<ServerConfig>, neighbours: Arc<Neighbours>)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let Some(stream) = self.handshake(stream, tls).await else { return };
+        match neighbours.whose(stream.get_ref().1) {
+            Some(GivenBy::Us) => return self.speak(stream).await,
+            Some(GivenBy::Neighbour(name)) => {
+                if let Ok(neighbour) = neighbours.call(&name).await {
+                    return self.hand_over(stream, neighbour).await;
+                }
+            }
+            None => {}
+        }
+        self.authorities = None;
+        self.speak(stream).await;
+    }
+
     async fn shake_hands<S>(self, stream: S, tls: Arc<ServerConfig>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        if let Some(stream) = self.handshake(stream, tls).await {
+            self.speak(stream).await;
+        }
+    }
+
+    async fn handshake<S>(&self, stream: S, tls: Arc<ServerConfig>) -> Option<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         match tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)).await {
-            Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => self.speak_http2(stream).await,
-            Ok(Ok(stream)) => self.speak_http1(stream).await,
+            Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "a connection is refused in its handshake");
                 self.stack.metrics.refused();
+                None
             }
-            Err(_) => tracing::debug!("a handshake took too long"),
+            Err(_) => {
+                tracing::debug!("a handshake took too long");
+                None
+            }
+        }
+    }
+
+    async fn speak<S>(self, stream: TlsStream<S>)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        match Spoken::on(&stream) {
+            Spoken::Http1 => self.speak_http1(stream).await,
+            Spoken::Http2 => self.speak_http2(stream).await,
+        }
+    }
+
+    /// Hands a connection to the neighbour whose it is, for as long as it lasts. At our end it has the drain limit.
+    async fn hand_over<S>(self, mut stream: TlsStream<S>, mut neighbour: UnixStream)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        const BUFFER: usize = 16 << 10;
+        let _in_flight = InFlight::begin(&self.stack.metrics, &self.stack.clock);
+        if neighbour.write_u8(Spoken::on(&stream) as u8).await.is_ok() {
+            // How it ended is known to those who spoke.
+            let _ = copy_bidirectional_with_sizes(&mut stream, &mut neighbour, BUFFER, BUFFER).await;
+        }
+    }
+
+    /// On a connection that a neighbour hands over.
+    async fn speak_as_handed_over(self, mut stream: UnixStream) {
+        match tokio::time::timeout(HANDSHAKE, stream.read_u8()).await {
+            Ok(Ok(byte)) if byte == Spoken::Http1 as u8 => self.speak_http1(stream).await,
+            Ok(Ok(byte)) if byte == Spoken::Http2 as u8 => self.speak_http2(stream).await,
+            _ => tracing::debug!("a neighbour hands over what nobody understands"),
         }
     }
 
@@ -235,7 +331,20 @@ impl Service<Request<Incoming>> for Guest {
     /// The way of a request to its answer takes some kilobytes. They are the request's own and gone when it is answered,
     /// where those of the connection would stay for as long as a watch does.
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Box::pin(Arc::clone(&self.stack).answer(Arc::clone(&self.authorities), request))
+        Box::pin(Arc::clone(&self.stack).answer(self.authorities.clone(), request))
+    }
+}
+
+/// What client and server have agreed on. A neighbour who hands over a connection says so with this byte first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoken {
+    Http1 = 1,
+    Http2 = 2,
+}
+
+impl Spoken {
+    fn on<S>(stream: &TlsStream<S>) -> Self {
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Self::Http2 } else { Self::Http1 }
     }
 }
 

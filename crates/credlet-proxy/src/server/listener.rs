@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
 use super::ServeError;
@@ -84,6 +84,7 @@ impl Place {
     pub(super) fn hide(&self) {
         let _ = fs::remove_file(self.dir.socket());
         let _ = fs::remove_file(self.dir.control());
+        let _ = fs::remove_file(self.dir.beside());
     }
 
     /// Lets the next proxy in.
@@ -106,12 +107,20 @@ pub(super) async fn turn(file: File, limit: Duration) -> io::Result<Option<File>
     }
 }
 
-/// Listens at a port of 127.0.0.1 and nowhere else.
-pub(super) async fn loopback(port: u16) -> Result<(TcpListener, u16), ServeError> {
-    let taken = |error: io::Error| ServeError::Port { port, reason: error.into() };
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.map_err(taken)?;
-    let port = listener.local_addr().map_err(taken)?.port();
-    Ok((listener, port))
+/// Listens at a port of 127.0.0.1 and nowhere else: alone, or with other processes of this user who share it, too.
+pub(super) fn loopback(port: u16, is_shared: bool) -> Result<(TcpListener, u16), ServeError> {
+    const WAITING: u32 = 1024;
+    let listening = || {
+        let socket = TcpSocket::new_v4()?;
+        // Else connections that have ended would keep the port for a minute.
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(is_shared)?;
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let listener = socket.listen(WAITING)?;
+        let port = listener.local_addr()?.port();
+        Ok((listener, port))
+    };
+    listening().map_err(|error: io::Error| ServeError::Port { port, reason: error.into() })
 }
 
 #[cfg(test)]

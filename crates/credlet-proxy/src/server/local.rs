@@ -1,5 +1,6 @@
 //! Certificates for the hop between a client and its proxy, on one machine and for one user.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -41,7 +42,7 @@ pub struct Authority {
     clients_pem: String,
     clients_key: Secret,
     clients: Issuer<'static, KeyPair>,
-    given: Mutex<Option<Client>>,
+    given: Mutex<HashMap<String, Client>>,
 }
 
 /// What a client is given.
@@ -188,21 +189,30 @@ impl Authority {
         Ok(Arc::new(config))
     }
 
-    /// A certificate for a client. It is the same one for half of its life: client-go closes all its connections, the
-    /// watches on them included, when its plugin gives it another.
-    pub(super) fn client(&self, now: Timestamp) -> Result<Client, AuthorityError> {
+    /// A certificate for the clients of the proxy of this name. It is the same one for half of its life: client-go closes
+    /// all its connections, the watches on them included, when its plugin gives it another.
+    pub(super) fn client(&self, of: &str, now: Timestamp) -> Result<Client, AuthorityError> {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = given.as_ref().filter(|client| client.not_after.duration_since(now) > CLIENT / 2) {
+        if let Some(client) = given.get(of).filter(|client| client.not_after.duration_since(now) > CLIENT / 2) {
             return Ok(client.clone());
         }
         let key = KeyPair::generate()?;
         let mut params = params("a client of credlet proxy", now, CLIENT);
+        params.distinguished_name.push(DnType::OrganizationalUnitName, of);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = params.signed_by(&key, &self.clients)?.pem();
         let client = Client { certificate, key: Secret::new(key.serialize_pem()), not_after: now + CLIENT };
-        Ok(given.insert(client).clone())
+        given.insert(of.to_owned(), client.clone());
+        Ok(client)
     }
+}
+
+/// Which proxy has given out this certificate of a client's.
+pub(super) fn given_by(certificate: &CertificateDer<'_>) -> Option<String> {
+    let (_, read) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let name = read.subject().iter_organizational_unit().next()?.as_str().ok()?;
+    Some(name.to_owned())
 }
 
 /// Without the keys.

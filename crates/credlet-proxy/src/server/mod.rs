@@ -19,6 +19,7 @@ mod listener;
 mod local;
 mod log;
 mod metrics;
+mod neighbours;
 mod options;
 mod peer;
 mod person;

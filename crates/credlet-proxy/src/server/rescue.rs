@@ -29,6 +29,7 @@ impl Trouble {
             StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
             StatusCode::GATEWAY_TIMEOUT => "Timeout",
             StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
+            StatusCode::UNAUTHORIZED => "Unauthorized",
             StatusCode::FORBIDDEN => "Forbidden",
             StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
             code if code.is_client_error() => "BadRequest",
@@ -41,6 +42,12 @@ impl Trouble {
     pub(super) fn other_server(asked: &str, server: &conn::Server) -> Self {
         let message = format!("this proxy is for {server}, not for {}", credlet_api::visible(asked));
         Self::new(StatusCode::MISDIRECTED_REQUEST, "other-server", message)
+    }
+
+    /// The client has its certificate from another proxy of this port.
+    pub(super) fn other_proxy() -> Self {
+        let message = "the proxy that gave out this client's certificate is gone: let the plugin be run again";
+        Self::new(StatusCode::UNAUTHORIZED, "other-proxy", message)
     }
 
     pub(super) fn no_tunnels() -> Self {
@@ -96,7 +103,8 @@ impl Trouble {
         Self::new(StatusCode::BAD_REQUEST, "body", "the body of the request broke off")
     }
 
-    /// As an answer. Never a `401`: a client would take it for the API server's, and its credential for a bad one.
+    /// As an answer. It is a `401` only where the client's credential for this very hop is meant: it will take the
+    /// credential for a bad one, and run its plugin again.
     pub(super) fn answer(self) -> Response<Reply> {
         let status = Status::new(self.code.as_u16(), self.reason, self.message);
         let mut response = Response::new(Reply::whole(status.encode()));

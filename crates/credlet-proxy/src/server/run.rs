@@ -19,9 +19,10 @@ use super::accept::{Connections, Doors, LoopbackDoor};
 use super::authority::Authorities;
 use super::control;
 use super::leases::{Leases, Taken};
-use super::listener::{self, Place};
+use super::listener::Place;
 use super::local::{Authority, AuthorityError};
 use super::metrics::{Elsewhere, Metrics};
+use super::neighbours::Port;
 use super::options::{Guise, Hop, Options};
 use super::peer::Peers;
 use super::shared::SharedDoor;
@@ -70,6 +71,7 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) began: jiff::Timestamp,
     pub(super) server: conn::Server,
+    name: String,
     pub(super) socket: PathBuf,
     /// The one for a group.
     pub(super) shared_socket: Option<PathBuf>,
@@ -134,12 +136,13 @@ impl Server {
             if way.is_some_and(|way| conn::is_loopback(way.host()) && way.port() == wanted.port) {
                 return Err(ServeError::Circle { port: wanted.port });
             }
-            let (listener, bound) = listener::loopback(wanted.port).await?;
-            port = Some(bound);
+            let bound = Port::open(wanted, &options.dir)?;
+            port = Some(bound.number);
             // A proxy is never called by its own name.
             let own = port.filter(|_| wanted.guise == Guise::Server);
             let (tls, authorities) = (tls(&wanted.authority)?, authorities(&server, own)?);
-            loopback = Some(LoopbackDoor { listener, guise: wanted.guise, tls, authorities });
+            let beside = place.listen(options.dir.beside())?;
+            loopback = Some(LoopbackDoor { port: bound, beside, guise: wanted.guise, tls, authorities });
         }
         let socket_tls = hop.as_ref().map(tls).transpose()?;
         let socket_authorities = authorities(&server, None)?;
@@ -158,6 +161,7 @@ impl Server {
             began: clock.now(),
             clock,
             server,
+            name: options.dir.name().to_owned(),
             socket: options.dir.socket(),
             shared_socket,
             port,
@@ -234,7 +238,7 @@ impl Shared {
             let proxy_config = Some(ProxyConfig { url, ..ProxyConfig::default() });
             return Ok(ExecCredentialStatus { proxy_config, ..ExecCredentialStatus::default() });
         };
-        let client = hop.client(self.clock.now())?;
+        let client = hop.client(&self.name, self.clock.now())?;
         let certificate_authority_data = hop.certificate().as_bytes().to_vec();
         let status = ExecCredentialStatus {
             proxy_config: Some(ProxyConfig { url, certificate_authority_data }),
@@ -248,7 +252,7 @@ impl Shared {
     pub(super) fn answer_for_port(&self) -> Option<Result<ExecCredentialStatus, AuthorityError>> {
         let authority = self.loopback.as_ref()?;
         let now = self.clock.now();
-        Some(authority.client(now).map(|client| {
+        Some(authority.client(&self.name, now).map(|client| {
             let until = client.not_after.min(now + WITHOUT_LOCK);
             ExecCredentialStatus::certificate(client.certificate, client.key).expiring(until)
         }))
@@ -367,6 +371,12 @@ pub enum ServeError {
         port: u16,
         /// The system's reason.
         reason: OsError,
+    },
+    /// Whoever wrote the kubeconfig, or runs the other proxy.
+    #[error("port {port} of this machine is in use by another proxy of this user's, which other kubeconfigs are for")]
+    OtherProxy {
+        /// Which.
+        port: u16,
     },
     /// Whoever wrote the kubeconfig or set the environment.
     #[error(

@@ -48,10 +48,10 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// One request. `authorities` are those of the listener that it came in by.
+    /// One request. `authorities` are those of the listener that it came in by; none if its client is not one of ours.
     pub(super) async fn answer(
         self: Arc<Self>,
-        authorities: Arc<Authorities>,
+        authorities: Option<Arc<Authorities>>,
         request: Request<Incoming>,
     ) -> Result<Response<Reply>, Infallible> {
         // 1. Trace. Outermost, so that whatever happens below is counted, and counted as the client sees it. The log
@@ -62,7 +62,7 @@ impl Stack {
 
         // 2. Rescue. Above everything that can fail: a failure becomes an answer that clients of the API can read, and
         //    that says it is not the API server's.
-        let mut response = match self.pass_on(&authorities, request, in_flight).await {
+        let mut response = match self.pass_on(authorities.as_deref(), request, in_flight).await {
             Ok(response) => response,
             Err(trouble) => {
                 tracing::debug!(?trouble, "a request is answered by the proxy itself");
@@ -79,7 +79,7 @@ impl Stack {
 
     async fn pass_on(
         &self,
-        authorities: &Authorities,
+        authorities: Option<&Authorities>,
         mut request: Request<Incoming>,
         in_flight: InFlight,
     ) -> Result<Response<Reply>, Trouble> {
@@ -91,7 +91,8 @@ impl Stack {
         headers::one_length(request.headers())?;
 
         // 4. Is it for us? Before any header is believed: a page in a browser, or a client with a stale address, must
-        //    not get an answer that is meant for another server.
+        //    not get an answer that is meant for another server, and one client none that is meant for another client.
+        let authorities = authorities.ok_or_else(Trouble::other_proxy)?;
         if request.method() == Method::CONNECT {
             return Err(Trouble::no_tunnels());
         }

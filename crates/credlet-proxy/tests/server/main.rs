@@ -7,6 +7,7 @@ mod guard;
 mod hop;
 mod http;
 mod life;
+mod neighbours;
 mod person;
 mod policy;
 mod roles;

@@ -21,7 +21,7 @@ use crate::support::{AnyBody, Proxy, Simple, cluster, empty, text, within};
 
 /// Changes to whatever protocol it is asked for, and says what it hears: each piece as it comes, and at the end how much
 /// it was. On `/shy` it says its piece and its end first, and then listens.
-fn talker(ca: &Ca) -> Upstream {
+pub(crate) fn talker(ca: &Ca) -> Upstream {
     let setup = Upstream::setup(ca).answering(|mut request: Request<Incoming>| {
         let Some(protocol) = request.headers().get("upgrade").cloned() else {
             return ControlFlow::Continue(request);

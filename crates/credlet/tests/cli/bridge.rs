@@ -125,6 +125,37 @@ fn the_proxy_that_a_cluster_had_is_on_the_way_behind_the_bridge_and_there_again_
     home.run(&["bridge", "revert"]).data();
 }
 
+/// In one terminal somebody is ada, in the other bob.
+#[test]
+fn two_environments_have_two_proxies_behind_one_port_and_neither_answers_for_the_other() {
+    let home = Home::empty();
+    let plugin = home.path("plugin");
+    for name in ["ada", "bob"] {
+        let token = home.watch.secret(name);
+        home.server.accept_token_as(token.expose(), name);
+        let answer = serde_json::json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+            "status": {"token": token.expose()}});
+        fs::write(home.path(name), format!("{answer}\n")).unwrap();
+    }
+    fs::write(&plugin, "#!/bin/sh\nread -r answer <\"${0%/*}/$ROLE\"\necho \"$answer\"\n").unwrap();
+    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o700)).unwrap();
+    home.write_config(&exec_command(&plugin, "Never"));
+    for mode in ["server", "proxy-url"] {
+        home.run(&["bridge", "convert", "--mode", mode, "--program", CREDLET]).data();
+        for _ in 0..4 {
+            for name in ["ada", "bob"] {
+                let mut command = home.command(&["whoami", "-o", "json"]);
+                command.env("ROLE", name).env("SHLVL", name);
+                let ran = home.finish(command);
+                assert_eq!(ran.json()["server"]["username"], name, "{ran:?}");
+            }
+        }
+        assert_eq!(home.run(&["proxy", "ls"]).data().lines().count(), 2);
+        home.run(&["bridge", "revert"]).data();
+        while !home.run(&["proxy", "ls"]).data().is_empty() {}
+    }
+}
+
 #[test]
 fn trying_it_out_changes_nothing() {
     let (home, _plugin) = with_plugin();

@@ -55,15 +55,15 @@ const OTHERS: [&str; 15] = [
     "HTTP_PROXY",
 ];
 
-/// Variables that differ from one terminal to the next, and that no program makes a credential of.
-const OF_TERMINALS: [&str; 23] = [
+/// Variables that differ from one terminal to the next, or from one client to the next, and that no program makes a
+/// credential of. Those whose names begin with one of [`TERMINALS`] are others.
+const OF_TERMINALS: [&str; 25] = [
     EXEC_INFO_ENV,
     "_",
     "PWD",
     "OLDPWD",
     "SHLVL",
     "TERM",
-    "TERM_SESSION_ID",
     "COLORTERM",
     "COLUMNS",
     "LINES",
@@ -74,12 +74,31 @@ const OF_TERMINALS: [&str; 23] = [
     "SSH_CONNECTION",
     "SSH_AUTH_SOCK",
     "GPG_TTY",
-    "TMUX",
-    "TMUX_PANE",
     "STY",
+    "PS1",
+    "LS_COLORS",
+    "PROMPT_COMMAND",
     "XDG_SESSION_ID",
     "INVOCATION_ID",
     "JOURNAL_STREAM",
+    // A certificate of the moment and a directory, which a plugin of Terraform's is given when it is started.
+    "PLUGIN_CLIENT_CERT",
+    "PLUGIN_UNIX_SOCKET_DIR",
+];
+
+/// The programs that put such variables there.
+const TERMINALS: [&str; 11] = [
+    "TERM_",
+    "TMUX",
+    "ZELLIJ",
+    "VTE_",
+    "GNOME_TERMINAL_",
+    "KONSOLE_",
+    "KITTY_",
+    "WEZTERM_",
+    "ALACRITTY_",
+    "ITERM_",
+    "WT_",
 ];
 
 /// What a daemon gets of the environment: what it is known by, and little else. The rest, which may be anybody's secret,
@@ -103,7 +122,9 @@ pub(super) enum Known<'a> {
 impl Known<'_> {
     fn matters(self, name: &str) -> bool {
         match self {
-            Self::ByAll => !OF_TERMINALS.contains(&name),
+            Self::ByAll => {
+                !OF_TERMINALS.contains(&name) && !TERMINALS.iter().any(|terminal| name.starts_with(terminal))
+            }
             Self::By(more) => {
                 let is_named = more.iter().any(|named| named == name);
                 BEGINNINGS.iter().any(|begin| name.starts_with(begin)) || name == "HOME" || is_named
@@ -183,8 +204,8 @@ mod tests {
         assert_ne!(of(&[("VAULT_ROLE", "one")]), of(&[("VAULT_ROLE", "two")]));
         assert_ne!(of(&[("VAULT_ROLE", "one")]), of(&[]));
         assert_eq!(
-            of(&[("TERM", "xterm"), ("PWD", "/a"), (EXEC_INFO_ENV, "{}")]),
-            of(&[("TERM", "dumb"), ("SHLVL", "2")])
+            of(&[("TERM", "xterm"), ("PWD", "/a"), (EXEC_INFO_ENV, "{}"), ("GNOME_TERMINAL_SCREEN", "/a/1")]),
+            of(&[("TERM", "dumb"), ("SHLVL", "2"), ("TMUX_PANE", "%1"), ("PLUGIN_CLIENT_CERT", "…")])
         );
     }
 }
