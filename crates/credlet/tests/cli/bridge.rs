@@ -187,7 +187,23 @@ fn what_cannot_be_is_said_and_left_alone() {
     fs::write(home.path(".kube/config"), &shared).unwrap();
     let ran = home.run(&["bridge", "convert", "--", "exec", "--", "x"]);
     assert!(ran.stderr.contains("\"red\" shares the cluster"), "{}", ran.stderr);
+    let ran = home.run(&["bridge", "revert"]);
+    assert!(ran.stderr.contains("has no bridge"), "{}", ran.stderr);
     assert_eq!(text(&home), shared);
+}
+
+/// Whoever shares a section with a bridge has no way through it, and gets one back.
+#[test]
+fn a_context_that_has_come_to_share_the_cluster_does_not_keep_the_bridge() {
+    let (home, _plugin) = with_plugin();
+    let with_red =
+        |text: String| text.replace("contexts:\n", "contexts:\n- {name: red, context: {cluster: blue, user: eve}}\n");
+    let before = text(&home);
+    home.run(&["bridge", "convert", "--program", CREDLET]).data();
+    fs::write(home.path(".kube/config"), with_red(text(&home))).unwrap();
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    home.run(&["bridge", "revert"]).data();
+    assert_eq!(text(&home), with_red(before));
 }
 
 #[test]

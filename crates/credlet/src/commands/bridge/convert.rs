@@ -23,6 +23,7 @@ use crate::runtime;
 
 pub(super) fn convert(args: ConvertArgs, global: &Global) -> Outcome {
     let place = Place::find(global)?;
+    place.alone()?;
     let resolved = global.resolve()?;
     let (signer, wrong) = if args.signer.is_empty() {
         (words::of_user(&resolved)?, "what the user has now cannot be used by a proxy")

@@ -15,6 +15,8 @@ pub(super) struct Place {
     pub(super) text: Zeroizing<String>,
     pub(super) cluster: String,
     pub(super) user: String,
+    /// A context that has one of the two and not the other.
+    shared_with: Option<String>,
 }
 
 impl Place {
@@ -32,14 +34,19 @@ impl Place {
             }
         }
         let (cluster, user) = names(global, files.iter().map(|(config, ..)| config))?;
-        alone(&cluster, &user, files.iter().map(|(config, ..)| config))?;
+        let contexts = files.iter().flat_map(|(config, ..)| &config.contexts);
+        let mut others = contexts.filter(|entry| {
+            let (its_cluster, its_user) = (&entry.item.cluster.value, &entry.item.user.value);
+            (*its_cluster == cluster) != (*its_user == user)
+        });
+        let shared_with = others.next().map(|other| other.name.clone());
         let of_cluster =
             files.iter().position(|(config, ..)| config.clusters.iter().any(|entry| entry.name == cluster));
         let of_user = files.iter().position(|(config, ..)| config.users.iter().any(|entry| entry.name == user));
         match (of_cluster, of_user) {
             (Some(one), Some(two)) if one == two => {
                 let (_, path, text) = files.swap_remove(one);
-                Ok(Self { path, text, cluster, user })
+                Ok(Self { path, text, cluster, user, shared_with })
             }
             (Some(_), Some(_)) => {
                 Err(CliError::usage(format!("the cluster {cluster:?} and the user {user:?} are in different files"))
@@ -48,6 +55,17 @@ impl Place {
             (None, _) => Err(CliError::usage(format!("no kubeconfig has a cluster {cluster:?}"))),
             (_, None) => Err(CliError::usage(format!("no kubeconfig has a user {user:?}"))),
         }
+    }
+
+    /// A section that others use as well would change for them too.
+    pub(super) fn alone(&self) -> Result<(), CliError> {
+        let Some(other) = &self.shared_with else { return Ok(()) };
+        Err(CliError::usage(format!(
+            "the context {other:?} shares the cluster {:?} or the user {:?} with another user or cluster, and would not \
+             work any more",
+            self.cluster, self.user
+        ))
+        .hint("give this context a cluster and a user of its own first"))
     }
 }
 
@@ -63,22 +81,4 @@ fn names<'a>(global: &Global, files: impl Iterator<Item = &'a Config> + Clone) -
     let user = global.user.clone().or_else(|| found.map(|found| found.item.user.value.clone()));
     let both = cluster.zip(user);
     both.ok_or_else(|| CliError::usage("no context is set").hint("name one with --context"))
-}
-
-/// A section that others use as well would change for them too.
-fn alone<'a>(cluster: &str, user: &str, files: impl Iterator<Item = &'a Config>) -> Result<(), CliError> {
-    let contexts = files.flat_map(|config| &config.contexts);
-    let mut others = contexts.filter(|entry| {
-        let (its_cluster, its_user) = (&entry.item.cluster.value, &entry.item.user.value);
-        (its_cluster == cluster) != (its_user == user)
-    });
-    match others.next() {
-        None => Ok(()),
-        Some(other) => Err(CliError::usage(format!(
-            "the context {:?} shares the cluster {cluster:?} or the user {user:?} with another user or cluster, \
-             and would not work any more",
-            other.name
-        ))
-        .hint("give this context a cluster and a user of its own first")),
-    }
 }
