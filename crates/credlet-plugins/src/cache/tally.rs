@@ -69,7 +69,7 @@ impl Tally {
     }
 
     fn write(self, file: &File) -> Result<(), StoreError> {
-        // In microseconds: a small plugin on a fast machine takes less than a millisecond, which is not nothing.
+        // In microseconds: a tick of the clock may be a little less than a millisecond, and would be cut to nothing.
         let ran = u64::try_from(self.ran.as_micros()).unwrap_or(u64::MAX);
         let bytes = [self.answers, self.runs, self.ahead, ran].map(u64::to_le_bytes).concat();
         Ok(file.write_all_at(&bytes, calls::TALLY)?)
