@@ -134,13 +134,14 @@ impl Dir {
         self.path.join("p.sock")
     }
 
-    /// The directory that this one and its neighbours lie in, if that is this user's alone.
+    /// The directory that this one and its neighbours lie in, if that is this user's alone and they can tell each other by
+    /// their names.
     pub(crate) fn street(&self) -> Option<Self> {
         let path = self.path.parent()?.to_owned();
-        check(&path).is_ok().then_some(Self { path })
+        (check(&path).is_ok() && !self.name().is_empty()).then_some(Self { path })
     }
 
-    /// What it is called there.
+    /// What it is called there. Empty: something that is not text.
     pub(crate) fn name(&self) -> &str {
         self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }

@@ -167,7 +167,7 @@ impl Connections {
         let (guest, tls, neighbours) = (self.guest(&door.authorities), door.tls.clone(), door.port.neighbours.clone());
         match door.guise {
             Guise::Server => self.open.spawn(guest.say_whose(stream, tls, neighbours)),
-            Guise::Proxy => self.open.spawn(guest.ask_for_tunnel(stream, tls, neighbours, door.authorities.clone())),
+            Guise::Proxy => self.open.spawn(guest.ask_for_tunnel(stream, tls, neighbours)),
         };
     }
 
@@ -195,14 +195,9 @@ struct Guest {
 }
 
 impl Guest {
-    async fn ask_for_tunnel(
-        self,
-        mut stream: TcpStream,
-        tls: Arc<ServerConfig>,
-        neighbours: Arc<Neighbours>,
-        authorities: Arc<Authorities>,
-    ) {
-        match connect::hear(&mut stream, &authorities).await {
+    async fn ask_for_tunnel(self, mut stream: TcpStream, tls: Arc<ServerConfig>, neighbours: Arc<Neighbours>) {
+        let Some(authorities) = &self.authorities else { return };
+        match connect::hear(&mut stream, authorities).await {
             Ok(ahead) => {
                 if let Ok(tunnel) = connect::open(stream, ahead).await {
                     self.say_whose(tunnel, tls, neighbours).await;
@@ -227,11 +222,13 @@ impl Guest {
             Some(GivenBy::Us) => return self.speak(stream).await,
             Some(GivenBy::Neighbour(name)) => {
                 if let Ok(neighbour) = neighbours.call(&name).await {
+                    tracing::debug!(name, "a connection is handed over to the proxy that it is for");
                     return self.hand_over(stream, neighbour).await;
                 }
             }
             None => {}
         }
+        tracing::info!("a client of a proxy that is gone is told to ask again");
         self.authorities = None;
         self.speak(stream).await;
     }
