@@ -40,4 +40,5 @@ pub mod logs;
 pub mod plugin;
 pub mod pty;
 pub mod server;
+pub mod signals;
 mod start;

@@ -32,6 +32,8 @@ use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 pub(crate) use enter::enter_if_asked;
 use screen::Screen;
 
+use crate::signals::heed_terminals;
+
 /// A program and the terminal it runs in: the leader of a session of its own, whose controlling terminal it is, with
 /// stdin, stdout and stderr all there. Dropping it kills the program and whoever holds the terminal.
 #[derive(Debug)]
@@ -87,6 +89,7 @@ impl Pty {
         // The other side is opened by the child; until then a read here would fail as if it had hung up already.
         let other_side = open_other_side(&name);
 
+        heed_terminals();
         let child = command
             .env(enter::TERMINAL, name.to_str().expect("a plain path"))
             .stdin(Stdio::null())

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
-use std::sync::Arc;
 
 use credlet_testkit::pty::Pty;
 use rustix::process::{Pid, Signal, kill_process};
@@ -80,8 +79,7 @@ fn a_shell_has_the_terminal_and_its_jobs() {
 
 #[test]
 fn when_the_terminal_is_closed_the_command_is_told_and_nothing_is_left() {
-    // Under nohup we ignore it, and whom we start would, too; but not what we catch.
-    signal_hook::flag::register(Signal::HUP.as_raw(), Arc::default()).unwrap();
+    credlet_testkit::signals::heed_terminals();
     let home = Home::of("{token: t}");
     for verb in [&["run", "--", "/bin/sh", "-c"][..], &["shell", "/bin/sh", "--", "-c"]] {
         let of = |script| home.command(&verb.iter().copied().chain([script]).collect::<Vec<_>>());
