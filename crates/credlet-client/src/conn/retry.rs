@@ -34,10 +34,12 @@ impl Failed {
         Self { error, failure: Failure::Unsent, request: Some(request) }
     }
 
-    /// There was no connection. It is worth another try only if the server had no part in that.
+    /// There was no connection. It is worth another try only if the server had no part in that, or had taken it and was
+    /// gone before anything could be sent: HTTP/2 has something to say of its own before the first request.
     pub(super) fn undialled(error: Error, request: Request<Payload>) -> Self {
         match error {
             Error::Stopped { .. } | Error::Rotated { .. } => Self::unsent(error, request),
+            Error::Broken { .. } => Self::lost(error, request, false),
             _ => Self { error, failure: Failure::Final, request: Some(request) },
         }
     }

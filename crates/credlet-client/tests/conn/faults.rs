@@ -1,11 +1,15 @@
 //! What servers and networks do: each row of `spec/connections.md`, section 4.
 
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use credlet_client::conn::{Client, Error, SentWith};
-use tokio::net::TcpListener;
+use credlet_client::conn::{Client, Connecting, Error, Route, SentWith, Target};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -383,4 +387,78 @@ async fn in_a_storm_of_posts_and_goodbyes_none_arrives_twice() {
         failed.load(SeqCst),
         server.accepted()
     );
+}
+
+/// The first connection breaks under one of its first writes; the others are good.
+#[derive(Debug)]
+struct Brittle {
+    at: SocketAddr,
+    /// What is left of them on the first one.
+    writes: Mutex<Option<usize>>,
+}
+
+impl Route for Brittle {
+    fn connect<'a>(&'a self, _: &'a Target) -> Connecting<'a> {
+        Box::pin(async move {
+            let stream = TcpStream::connect(self.at).await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            Ok(Box::new(Breaking { stream, writes: self.writes.lock().unwrap().take() }) as _)
+        })
+    }
+}
+
+/// Broken for good when none is left.
+struct Breaking {
+    stream: TcpStream,
+    writes: Option<usize>,
+}
+
+impl AsyncRead for Breaking {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        match self.writes {
+            // Nothing else comes, nor a reason.
+            Some(0) => Poll::Ready(Ok(())),
+            _ => Pin::new(&mut self.stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Breaking {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        match &mut self.writes {
+            Some(0) => return Poll::Ready(Err(std::io::ErrorKind::BrokenPipe.into())),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Between the handshake of TLS and the first request HTTP/2 has something to say of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_before_the_first_request_is_on_it_is_made_again() {
+    let server = Server::start().await;
+    let mut became = Vec::new();
+    for writes in 0..8 {
+        let route = Brittle { at: server.at, writes: Mutex::new(Some(writes)) };
+        let mut settings = settings(&server.url(), server.ca.pem());
+        settings.route = Some(Arc::new(route));
+        became.push(match soon(post(&Client::new(settings).unwrap(), "/once", format!("{writes}"))).await {
+            Ok(_) => "sent",
+            Err(Error::Handshake { .. }) => "refused",
+            // The request itself was among what broke.
+            Err(Error::Broken { .. }) => "lost",
+            Err(other) => panic!("{writes}: {other:?}"),
+        });
+    }
+    became.dedup();
+    assert_eq!(became[..2], ["refused", "sent"]);
 }
