@@ -74,8 +74,8 @@ impl Neighbours {
     }
 }
 
-/// The right to a port, which those who show the same certificate there have together: clients could not tell them apart
-/// from others who do not, and would fail every other time.
+/// The right to a port, which those who show the same certificate there have together. The kernel would deal out the clients
+/// of others to them as well, who would not believe them.
 ///
 /// It is a file that says who they are, and a shared lock on it for each. Whoever finds it without a lock may write it.
 #[derive(Debug)]

@@ -40,6 +40,7 @@ fn authority() -> Arc<Authority> {
 struct Street {
     _home: tempfile::TempDir,
     dir: Dir,
+    watch: Watch,
     ca: Ca,
     upstream: Upstream,
     authority: Arc<Authority>,
@@ -60,7 +61,7 @@ impl Street {
         let (_home, ca) = (tempfile::tempdir().unwrap(), Ca::new());
         let dir = Dir::open(_home.path().join("street")).unwrap();
         let ((_reserved, port), upstream) = (reserved(), talker(&ca));
-        Self { _home, dir, ca, upstream, authority: authority(), guise, port, _reserved }
+        Self { _home, dir, watch: Watch::new(), ca, upstream, authority: authority(), guise, port, _reserved }
     }
 
     fn path(&self) -> &Path {
@@ -81,6 +82,7 @@ impl Street {
         let control = Control::of(&Dir::open(self.path().join(name)).unwrap()).unwrap();
         let running = tokio::spawn(server.run());
         let given = control.lease(None).await.unwrap().status;
+        self.watch.adopt("client key", given.client_key_data.expose());
         House { control, given, running }
     }
 
@@ -115,11 +117,7 @@ const MANY: usize = 12;
 async fn whoever_the_kernel_chooses_a_client_gets_the_proxy_that_it_means() {
     for guise in [Guise::Server, Guise::Proxy] {
         let street = Street::new(guise);
-        let watch = Watch::new();
         let houses = [("one", street.house("one").await), ("two", street.house("two").await)];
-        for (_, house) in &houses {
-            watch.adopt("client key", house.given.client_key_data.expose());
-        }
         for round in 0..MANY {
             for (name, house) in &houses {
                 let client = street.client(house, round % 2 == 0);
