@@ -232,7 +232,12 @@ pub fn revert(text: &str, original: &str, cluster: &str, user: &str) -> Result<Z
         let spans = Spans::of(&now)?;
         if let Some(span) = spans.find(section, name)? {
             let old = then.find(section, name)?.ok_or_else(|| BridgeError::NoOriginal { name: name.to_owned() })?;
-            now = spliced(&now, span.range, &original[old.range]);
+            now = match (old.column, span.column) {
+                (Some(from), Some(to)) => spliced(&now, span.range, &moved(&original[old.range], from, to)),
+                // Lines have no place between braces.
+                (Some(_), None) => return Err(BridgeError::Form),
+                (None, _) => spliced(&now, span.range, &original[old.range]),
+            };
         }
     }
     decoded(&now)?;
@@ -266,7 +271,8 @@ fn replaced(
     value: &[(&str, serde_json::Value)],
 ) -> Result<Zeroizing<String>, BridgeError> {
     let spans = Spans::of(text)?;
-    let span = spans.find(section, name)?.ok_or_else(|| BridgeError::NoOriginal { name: name.to_owned() })?;
+    // What the decoder knows and we do not find is written in some roundabout way: its name is an alias, say.
+    let span = spans.find(section, name)?.ok_or(BridgeError::Form)?;
     let written = match span.column {
         Some(column) => write::block(value, column, if text.contains("\r\n") { "\r\n" } else { "\n" }),
         None => write::flow(value),
@@ -276,6 +282,21 @@ fn replaced(
 
 fn spliced(text: &str, range: std::ops::Range<usize>, with: &str) -> Zeroizing<String> {
     Zeroizing::new([&text[..range.start], with, &text[range.end..]].concat())
+}
+
+/// The lines of a section for another column than the one that they began in: kubectl, whenever it changes anything in a
+/// kubeconfig, writes all of it in its own way. The first one begins where the section does.
+fn moved(section: &str, from: usize, to: usize) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(String::with_capacity(section.len()));
+    for (at, line) in section.split_inclusive('\n').enumerate() {
+        let blanks = line.len() - line.trim_start_matches(' ').len();
+        let is_empty = line.trim_end().is_empty();
+        if at > 0 && !is_empty {
+            text.extend(std::iter::repeat_n(' ', to));
+        }
+        text.push_str(if at > 0 { &line[blanks.min(from)..] } else { line });
+    }
+    text
 }
 
 /// That the new text means the old one but for these two, and that the way back leads to the same bytes.
@@ -296,7 +317,13 @@ fn check(text: &str, old: &Config, new: &str, plan: &Plan) -> Result<(), BridgeE
     let same = others(old) == others(&now);
     let exec = now.users.iter().find(|user| user.name == plan.user).map(|user| &user.item);
     let exec = exec.is_none_or(|user| user.exec.as_ref().is_some_and(|exec| exec.value.command.value == plan.program));
+    let acts_as = |config: &Config| {
+        let user = config.users.iter().find(|user| user.name == plan.user).map(|user| &user.item)?;
+        let (name, uid) = (user.impersonate.value.clone(), user.impersonate_uid.value.clone());
+        Some((name, uid, user.impersonate_groups.value.clone(), user.impersonate_user_extra.value.clone()))
+    };
     let back = revert(new, text, &plan.cluster, &plan.user)?;
+    let same = same && acts_as(old) == acts_as(&now);
     if same && exec && *back == text { Ok(()) } else { Err(BridgeError::Form) }
 }
 

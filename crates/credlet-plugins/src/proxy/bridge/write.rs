@@ -59,27 +59,20 @@ pub(super) fn user(old: &AuthInfo, plan: &Plan) -> Fields {
     fields
 }
 
-/// On lines of their own that begin in this column, the first one without its indentation. JSON is YAML, so everything
-/// but objects is written as JSON.
+/// On lines of their own that begin in this column, the first one without its indentation. So is the plugin, which people
+/// read; everything else is JSON on one line. That is YAML, too, whatever names others have chosen.
 pub(super) fn block(fields: &[(&str, Value)], column: usize, ending: &str) -> String {
     let mut lines = Vec::new();
     for (name, value) in fields {
-        push(&mut lines, 0, name, value);
+        match value {
+            Value::Object(plugin) if *name == "exec" => {
+                lines.push(format!("{name}:"));
+                lines.extend(plugin.iter().map(|(name, value)| format!("  {name}: {value}")));
+            }
+            value => lines.push(format!("{name}: {value}")),
+        }
     }
     lines.join(&format!("{ending}{}", " ".repeat(column)))
-}
-
-fn push(lines: &mut Vec<String>, depth: usize, name: &str, value: &Value) {
-    let indent = " ".repeat(depth * 2);
-    match value {
-        Value::Object(fields) if !fields.is_empty() => {
-            lines.push(format!("{indent}{name}:"));
-            for (name, value) in fields {
-                push(lines, depth + 1, name, value);
-            }
-        }
-        value => lines.push(format!("{indent}{name}: {value}")),
-    }
 }
 
 /// As JSON on one line.
