@@ -1,5 +1,4 @@
 use std::fmt;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +9,8 @@ use credlet_core::Clock;
 
 use super::{SignError, Signer, Signing};
 
-/// How long a pair that was looked at is taken to be unchanged.
+/// How long a pair that was read is taken to be unchanged. Then it is read again, whatever the files' times say: one that is
+/// written twice within a tick of the system's clock has the same.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A client certificate and its key in files, which somebody may replace at any time: cert-manager, a script, a mounted
@@ -26,14 +26,9 @@ pub struct File {
 #[derive(Default)]
 struct State {
     held: Option<Credential>,
-    /// Of the files that `held` is from, or that would not do.
-    stamp: Option<[Stamp; 2]>,
     looked: Option<Duration>,
     serial: u64,
 }
-
-/// Changes when a file does.
-type Stamp = (u64, u64, u64, i64, i64);
 
 impl File {
     /// Nothing is read yet.
@@ -64,15 +59,10 @@ impl File {
     }
 
     fn read(&self, state: &mut State) -> Result<(), SignError> {
-        let stamp = [stamp(&self.certificate)?, stamp(&self.key)?];
-        if state.held.is_some() && state.stamp == Some(stamp) {
-            return Ok(());
-        }
         let certificate = std::fs::read(&self.certificate).map_err(|error| unreadable(&self.certificate, &error))?;
         let key = std::fs::read_to_string(&self.key).map_err(|error| unreadable(&self.key, &error))?;
         let identity = Identity::from_pem(&certificate, &Secret::new(key), &self.crypto)
             .map_err(|error| SignError::Misconfigured { message: error.to_string() })?;
-        state.stamp = Some(stamp);
         if state.held.as_ref().and_then(|held| held.identity.as_ref()) != Some(&identity) {
             state.serial += 1;
             state.held = Some(Credential::new(state.serial, None, Some(identity)));
@@ -96,11 +86,6 @@ impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("File").field("certificate", &self.certificate).field("key", &self.key).finish()
     }
-}
-
-fn stamp(path: &Path) -> Result<Stamp, SignError> {
-    let found = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
-    Ok((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> SignError {
