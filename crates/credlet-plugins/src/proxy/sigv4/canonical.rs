@@ -20,7 +20,7 @@ pub(super) fn path(path: &str, service: &str) -> String {
             segment => segments.push(segment),
         }
     }
-    let slash = !segments.is_empty() && (path.ends_with('/') || path.ends_with("/.") || path.ends_with("/.."));
+    let slash = !segments.is_empty() && path.ends_with('/');
     let escaped: Vec<_> = segments.iter().map(|segment| escaped(segment).to_string()).collect();
     format!("/{}{}", escaped.join("/"), if slash { "/" } else { "" })
 }
@@ -99,8 +99,9 @@ mod tests {
             ("/api/v1/namespaces/a%20b/pods", "/api/v1/namespaces/a%2520b/pods"),
             ("/a//b/", "/a/b/"),
             ("/a/./b/../c", "/a/c"),
-            ("/a/b/..", "/a/"),
-            ("/a/b/.", "/a/b/"),
+            ("/a/b/..", "/a"),
+            ("/a/b/.", "/a/b"),
+            ("/a/b/../", "/a/"),
             ("/apis/x:y,z@w=1", "/apis/x%3Ay%2Cz%40w%3D1"),
             ("/~a_b-c.d", "/~a_b-c.d"),
             ("/../..", "/"),

@@ -1,6 +1,6 @@
 //! Requests signed with AWS's signature version 4, for API servers and gateways that know people by it.
 //!
-//! **The path:** [`Sigv4Signer::new`] takes a credential [`Chain`] → credentials are kept fresh in a
+//! **The path:** [`Sigv4Signer::new`] is told where credentials are → a [`Chain`] finds them, and they are kept fresh in a
 //! [`Flight`] → [`sign`](Signer::sign) puts date, digest and signature on each request; `canonical` is the form that
 //! both sides agree on.
 //!
@@ -13,6 +13,7 @@ mod canonical;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use credlet_api::exec::Response;
 use credlet_client::conn::Credential;
@@ -23,7 +24,7 @@ use http::request::Parts;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use crate::aws::{AwsError, Chain, Credentials, Scope, Signed, hex};
+use crate::aws::{self, AwsError, Chain, Credentials, Scope, Signed, hex};
 
 /// The largest body that is read to be hashed. API requests have 3 MiB at most; more only goes through an API server to
 /// somebody else.
@@ -31,6 +32,10 @@ pub const LARGEST_BODY: usize = 8 << 20;
 
 /// AWS takes signatures that are younger than this, and clocks that differ by less.
 const SKEW: i64 = 5 * 60;
+
+/// After this long, keys that do not say when they end are looked for again. Tools that log people in write keys of some
+/// hours into `~/.aws/credentials`, and AWS has no `401` by which we would learn that those of before are over.
+const LOOK: Duration = Duration::from_secs(60);
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const DIGEST: HeaderName = HeaderName::from_static("x-amz-content-sha256");
@@ -66,9 +71,10 @@ pub struct Sigv4Signer {
 }
 
 impl Sigv4Signer {
-    /// With the credentials of this chain. Nothing is fetched yet.
-    pub fn new(options: Options, chain: Chain, world: &World) -> Self {
-        let credentials = Flight::new(FromChain(chain), world.clock.clone(), Patience::default());
+    /// With the credentials that a [`Chain`] finds with these options. Nothing is read or fetched yet.
+    pub fn new(options: Options, credentials: aws::Options, world: &World) -> Self {
+        let source = FromChain { options: credentials, world: world.clone() };
+        let credentials = Flight::new(source, world.clock.clone(), Patience::default());
         Self {
             options,
             credentials,
@@ -181,16 +187,25 @@ fn value(text: &str, sensitive: bool) -> Result<HeaderValue, SignError> {
     Ok(value)
 }
 
-/// The chain, as something that is asked once for everybody.
+/// The chain, as something that is asked once for everybody. Files and variables are read each time: they may say something
+/// else by now.
 #[derive(Debug)]
-struct FromChain(Chain);
+struct FromChain {
+    options: aws::Options,
+    world: World,
+}
 
 impl Source for FromChain {
     type Value = Credentials;
     type Error = AwsError;
 
     async fn fetch(&self, _: &Why) -> Result<Fetched<Credentials>, AwsError> {
-        let value = self.0.credentials().await?;
+        let chain = Chain::load(self.options.clone(), self.world.clone())?;
+        if let Some(value) = chain.at_hand()? {
+            let expires = value.expires.or_else(|| self.world.clock.now().checked_add(LOOK).ok());
+            return Ok(Fetched { value, expires });
+        }
+        let value = chain.credentials().await?;
         let expires = value.expires;
         Ok(Fetched { value, expires })
     }

@@ -116,8 +116,7 @@ fn a_header_that_is_no_text_is_refused_and_not_left_unsigned() {
 fn signer(env: &[(&str, &str)], clock: Arc<ManualClock>) -> Sigv4Signer {
     let env = FixedEnv::new(env.iter().copied().chain([("HOME", "/nowhere")]));
     let world = World { env: Arc::new(env), clock, ..World::system() };
-    let chain = Chain::load(crate::aws::Options::default(), world.clone()).unwrap();
-    Sigv4Signer::new(Options::new("us-east-1", "eks"), chain, &world)
+    Sigv4Signer::new(Options::new("us-east-1", "eks"), aws::Options::default(), &world)
 }
 
 #[tokio::test]
@@ -144,15 +143,48 @@ async fn a_signer_signs_with_the_chain_and_shows_no_secret() {
 
 #[tokio::test]
 async fn without_credentials_the_request_says_who_must_act() {
-    let env = [("AWS_PROFILE", "gone"), ("AWS_EC2_METADATA_DISABLED", "true")];
-    let env = FixedEnv::new(env.into_iter().chain([("HOME", "/nowhere")]));
-    let world = World { env: Arc::new(env), ..World::system() };
-    let chain = Chain::load(crate::aws::Options::default(), world.clone());
-    // A profile that is not there is found out while the configuration is read, or when it is used.
-    if let Ok(chain) = chain {
-        let error = Sigv4Signer::new(Options::new("r", "eks"), chain, &world).credential().await.unwrap_err();
-        assert!(matches!(error, SignError::Misconfigured { .. }), "{error:?}");
-    }
+    let clock = || Arc::new(ManualClock::new(now()));
+    let gone = signer(&[("AWS_PROFILE", "gone")], clock()).credential().await.unwrap_err();
+    assert!(matches!(&gone, SignError::Misconfigured { message } if message.contains("gone")), "{gone:?}");
+    let none = signer(&[("AWS_EC2_METADATA_DISABLED", "true")], clock()).credential().await.unwrap_err();
+    assert!(matches!(&none, SignError::Unavailable { message } if message.contains("AWS_ACCESS_KEY_ID")), "{none:?}");
+    let over = [
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("AWS_SECRET_ACCESS_KEY", "b"),
+        ("AWS_CREDENTIAL_EXPIRATION", "2015-08-30T12:00:00Z"),
+    ];
+    let over = signer(&over, clock()).credential().await.unwrap_err();
+    assert!(matches!(over, SignError::Person { .. }), "{over:?}");
+}
+
+#[tokio::test]
+async fn keys_that_somebody_wrote_into_the_file_meanwhile_are_found_by_themselves_and_after_a_refusal() {
+    let watch = Watch::new();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("credentials");
+    let write = |id: &str| {
+        let secret = watch.secret(id);
+        let text = format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {}\n", secret.expose());
+        std::fs::write(&file, text).unwrap();
+    };
+    write("AKIDONE");
+    let clock = Arc::new(ManualClock::new(now()));
+    let env = [("AWS_SHARED_CREDENTIALS_FILE", file.to_str().unwrap())];
+    let signer = signer(&env, clock.clone());
+    let by = async || {
+        let (mut head, ()) = Request::get("/api").header("host", "h").body(()).unwrap().into_parts();
+        signer.sign(&mut head, EMPTY).await.unwrap();
+        of(&head, "authorization").split_once("Credential=").unwrap().1.split_once('/').unwrap().0.to_owned()
+    };
+    assert_eq!(by().await, "AKIDONE");
+    write("AKIDTWO");
+    assert_eq!(by().await, "AKIDONE");
+    clock.advance(LOOK + Duration::from_secs(1));
+    assert_eq!(by().await, "AKIDTWO");
+    let serial = signer.credential().await.unwrap().serial;
+    write("AKIDTHREE");
+    assert!(signer.refused(serial).await.unwrap());
+    assert_eq!(by().await, "AKIDTHREE");
 }
 
 #[test]

@@ -170,13 +170,14 @@ fn aws(args: Sigv4Args, world: &World) -> Result<Sigv4Signer, CliError> {
     };
     let mut options = aws::Options::default();
     (options.profile, options.region) = (args.profile, args.region);
-    let chain = Chain::load(options, world.clone()).map_err(told)?;
+    // To say at once what is wrong with them.
+    let chain = Chain::load(options.clone(), world.clone()).map_err(told)?;
     let region = chain.region().ok_or_else(|| {
         CliError::usage("for which region are requests to be signed?").hint("name it with --region, or in the profile")
     })?;
-    let mut options = sigv4::Options::new(region, args.service);
-    options.unsigned_large_bodies = args.unsigned_large_bodies;
-    Ok(Sigv4Signer::new(options, chain, world))
+    let mut signing = sigv4::Options::new(region, args.service);
+    signing.unsigned_large_bodies = args.unsigned_large_bodies;
+    Ok(Sigv4Signer::new(signing, options, world))
 }
 
 fn headers(args: HeadersArgs, world: &World) -> Result<Headers, CliError> {
