@@ -33,8 +33,14 @@ fn integer(out: &mut Vec<u8>, number: &[u8]) {
     out.extend_from_slice(number);
 }
 
-/// What is inside an OCTET STRING, which is how a token gives the point of a public key. `None`: it is none.
-pub(super) fn octet_string(der: &[u8]) -> Option<&[u8]> {
+/// Whether what a token gives as the point of a public key can be this one: it should be packed in an OCTET STRING, but
+/// some give it bare, and that may look packed by chance. What looks like neither says nothing.
+pub(super) fn may_be_point(given: &[u8], point: &[u8]) -> bool {
+    given == point || octet_string(given).is_none_or(|inside| inside == point)
+}
+
+/// What is inside an OCTET STRING. `None`: it is none.
+fn octet_string(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x04, length @ 0..=127, rest @ ..] if usize::from(*length) == rest.len() => Some(rest),
         [0x04, 0x81, length @ 128..=255, rest @ ..] if usize::from(*length) == rest.len() => Some(rest),
@@ -111,6 +117,17 @@ mod tests {
         for length in [0, 1, 63, 133, 134, 4096] {
             assert_eq!(ecdsa_signature(&vec![1; length]), None, "{length}");
         }
+    }
+
+    #[test]
+    fn a_point_is_known_packed_or_bare() {
+        // The second byte says how much is inside, if it is packed, and is a part of the point, if not.
+        let bare = [&[4, 63][..], &[9; 63]].concat();
+        let packed = [&[4, 65][..], &bare].concat();
+        assert!(may_be_point(&packed, &bare) && may_be_point(&bare, &bare));
+        assert!(may_be_point(&[3, 2, 7, 8], &bare), "neither: nobody knows");
+        let other = [&[4, 63][..], &[8; 63]].concat();
+        assert!(!may_be_point(&packed, &other) && !may_be_point(&bare, &other));
     }
 
     #[test]

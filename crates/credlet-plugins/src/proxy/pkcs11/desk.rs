@@ -32,6 +32,9 @@ const LOOK: Duration = Duration::from_secs(2);
 /// and nobody waits for us any more.
 const FAREWELL: Duration = Duration::from_secs(10);
 
+/// What is to be done, and until when somebody waits for it.
+type Asked = (Job, Duration);
+
 /// Whom the thread answers.
 type Reply<T> = Sender<Result<T, Pkcs11Error>>;
 
@@ -46,7 +49,7 @@ enum Job {
 
 /// Where jobs are handed in.
 pub(super) struct Desk {
-    jobs: Mutex<Sender<Job>>,
+    jobs: Mutex<Sender<Asked>>,
     state: Arc<State>,
 }
 
@@ -126,7 +129,7 @@ impl Desk {
     pub(super) fn close(&self) {
         self.state.closing.store(true, Ordering::Release);
         let (done, closed) = mpsc::channel();
-        if self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(Job::Close { done }).is_ok() {
+        if self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send((Job::Close { done }, Duration::MAX)).is_ok() {
             // A library that hangs shall not keep us.
             if off_the_async_threads(|| closed.recv_timeout(FAREWELL)) == Err(RecvTimeoutError::Timeout) {
                 tracing::warn!("the token did not let go in time, and may keep what was loaded into it");
@@ -136,11 +139,12 @@ impl Desk {
 
     fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, Pkcs11Error> {
         let (reply, answer) = mpsc::channel();
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job(reply)).map_err(|_| gone())?;
+        let until = now() + PATIENCE;
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send((job(reply), until)).map_err(|_| gone())?;
         match off_the_async_threads(|| answer.recv_timeout(PATIENCE)) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => Err(Pkcs11Error::Slow { seconds: PATIENCE.as_secs() }),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+            Err(_) if now() >= until => Err(Pkcs11Error::Slow { seconds: PATIENCE.as_secs() }),
+            Err(_) => Err(gone()),
         }
     }
 }
@@ -179,10 +183,10 @@ struct Clerk {
 }
 
 impl Clerk {
-    fn work(mut self, inbox: &Receiver<Job>) {
+    fn work(mut self, inbox: &Receiver<Asked>) {
         loop {
-            let job = match inbox.recv_timeout(LOOK) {
-                Ok(job) => job,
+            let (job, until) = match inbox.recv_timeout(LOOK) {
+                Ok(asked) => asked,
                 Err(RecvTimeoutError::Timeout) => {
                     self.look();
                     continue;
@@ -190,6 +194,10 @@ impl Clerk {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             if self.state.closing.load(Ordering::Acquire) && !matches!(job, Job::Close { .. }) {
+                continue;
+            }
+            // Nobody waits for it any more, and it might cost a person a touch.
+            if now() >= until {
                 continue;
             }
             *self.state.busy() = Some(now());
@@ -201,7 +209,10 @@ impl Clerk {
                     let _ = reply.send(signed);
                 }
                 Job::Find { pin, reply } => {
-                    self.options.pin = pin.or_else(|| self.options.pin.take());
+                    // One that nobody has tried does not take the place of one that was good.
+                    if self.token.is_none() {
+                        self.options.pin = pin.or_else(|| self.options.pin.take());
+                    }
                     let found = self.token().map(|(_, found)| found.clone());
                     self.note(found.as_ref().err());
                     let _ = reply.send(found);
@@ -270,8 +281,9 @@ impl Clerk {
                 self.options.pin = None;
             }
             let (token, found) = opened?;
+            self.options.known = Some(found.serial.clone());
             match &self.first {
-                Some(first) if found.serial != first.serial || found.chain != first.chain => {
+                Some(first) if found.chain != first.chain => {
                     return Err(Pkcs11Error::Other { token: first.token.clone() });
                 }
                 Some(_) => tracing::info!("the token is back"),
@@ -326,6 +338,19 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_waits_for_any_more_is_not_begun() {
+        let (open, tries) = stubborn();
+        let (desk, _) = Desk::with(options(), open).unwrap();
+        let (reply, answer) = mpsc::channel();
+        let late = Job::Find { pin: Some(Secret::new("1234")), reply };
+        desk.jobs.lock().unwrap().send((late, now())).unwrap();
+        assert!(answer.recv().is_err());
+        assert!(matches!(desk.find(Some(Secret::new("0000"))), Err(Pkcs11Error::Pin { .. })));
+        drop(desk);
+        assert_eq!(tries.iter().collect::<Vec<_>>(), ["0000"]);
+    }
+
+    #[test]
     fn a_desk_that_closes_begins_nothing_that_stands_in_line() {
         let (begun, begins) = mpsc::channel();
         let (go_on, wait) = mpsc::channel::<()>();
@@ -341,7 +366,7 @@ mod tests {
         let desk = Desk { jobs: Mutex::new(jobs), state };
         let replies = std::iter::repeat_with(|| {
             let (reply, answer) = mpsc::channel();
-            desk.jobs.lock().unwrap().send(Job::Find { pin: None, reply }).unwrap();
+            desk.jobs.lock().unwrap().send((Job::Find { pin: None, reply }, Duration::MAX)).unwrap();
             answer
         });
         let replies: Vec<_> = replies.take(4).collect();

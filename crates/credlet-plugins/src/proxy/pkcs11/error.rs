@@ -169,6 +169,8 @@ fn is_lost(code: RvError) -> bool {
             | Rv::KeyHandleInvalid
             | Rv::ObjectHandleInvalid
             | Rv::CryptokiNotInitialized
+            // A signature that was begun and never ended: by this session, so another one can.
+            | Rv::OperationActive
             | Rv::GeneralError
             | Rv::FunctionFailed
     )

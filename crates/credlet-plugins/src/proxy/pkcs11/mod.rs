@@ -56,12 +56,14 @@ pub struct Options {
     pub chain: Option<Vec<u8>>,
     /// `None`: the token needs none, has a keypad of its own, or somebody will be asked.
     pub pin: Option<Secret>,
+    /// The serial number of the token that was open before. Another one is not told the PIN: it would count as a wrong try.
+    known: Option<String>,
 }
 
 impl Options {
     /// With everything on the token, and no PIN.
     pub fn new(uri: Uri, module: PathBuf) -> Self {
-        Self { uri, module, chain: None, pin: None }
+        Self { uri, module, chain: None, pin: None, known: None }
     }
 }
 

@@ -55,6 +55,10 @@ impl Token {
         let library = &initialized.0;
         let (slot, info) = find_token(library, uri)?;
         let label = info.label().trim_end().to_owned();
+        let serial = info.serial_number().trim_end().to_owned();
+        if options.known.as_ref().is_some_and(|known| *known != serial) {
+            return Err(Pkcs11Error::Other { token: label });
+        }
         let session = library.open_ro_session(slot).map_err(|e| Pkcs11Error::failed("opening a session", &e))?;
         log_in(&session, &info, &label, options)?;
         let key = find_key(&session, uri, &label)?;
@@ -66,7 +70,6 @@ impl Token {
             None => chain::from_token(&session, key)?,
         };
         chain::check(&session, key, kind, &chain)?;
-        let serial = info.serial_number().trim_end().to_owned();
         let found = Found { token: label, serial, kind, mechanisms: mechanisms.clone(), chain };
         Ok((Self { session, slot, key, mechanisms, library: initialized }, found))
     }
@@ -218,7 +221,11 @@ fn find_key(session: &Session, uri: &Uri, label: &str) -> Result<ObjectHandle, P
 }
 
 fn kind(session: &Session, key: ObjectHandle) -> Result<Kind, Pkcs11Error> {
-    let about = attributes(session, key, &[AttributeType::KeyType])?;
+    let about = attributes(session, key, &[AttributeType::KeyType, AttributeType::AlwaysAuthenticate])?;
+    if about.contains(&Attribute::AlwaysAuthenticate(true)) {
+        let reason = "wants its PIN for each signature, which is no use to a proxy: use one that wants it once";
+        return Err(Pkcs11Error::Key { reason: reason.to_owned() });
+    }
     let curve = || {
         let params = attributes(session, key, &[AttributeType::EcParams])?;
         let kind = params.iter().find_map(|attribute| match attribute {
@@ -227,9 +234,13 @@ fn kind(session: &Session, key: ObjectHandle) -> Result<Kind, Pkcs11Error> {
         });
         kind.ok_or_else(|| Pkcs11Error::Key { reason: "is on a curve that TLS servers do not take".to_owned() })
     };
-    match about.first() {
-        Some(Attribute::KeyType(KeyType::RSA)) => Ok(Kind::Rsa),
-        Some(Attribute::KeyType(KeyType::EC | KeyType::EC_EDWARDS)) => curve(),
+    let kind = about.iter().find_map(|attribute| match attribute {
+        Attribute::KeyType(kind) => Some(*kind),
+        _ => None,
+    });
+    match kind {
+        Some(KeyType::RSA) => Ok(Kind::Rsa),
+        Some(KeyType::EC | KeyType::EC_EDWARDS) => curve(),
         _ => Err(Pkcs11Error::Key { reason: "is of a kind that TLS does not know".to_owned() }),
     }
 }

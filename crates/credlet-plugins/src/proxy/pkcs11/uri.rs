@@ -80,7 +80,7 @@ impl Uri {
         for attribute in query.split('&').filter(|attribute| !attribute.is_empty()) {
             let (name, value) = pair(attribute, QUERY)?;
             match name {
-                "pin-value" => return Err(UriError::Pin),
+                name if name.eq_ignore_ascii_case("pin-value") => return Err(UriError::Pin),
                 "pin-source" => once(&mut uri.pin_source, name, PinSource::parse(&words(name, value)?)?)?,
                 "module-path" => once(&mut uri.module_path, name, absolute(name, words(name, value)?)?)?,
                 "module-name" => once(&mut uri.module_name, name, file_name(words(name, value)?)?)?,
@@ -134,7 +134,8 @@ const QUERY: &[u8] = b"-._~:[]@!$'()*+,=/?|";
 /// A name, and the value's bytes.
 fn pair<'a>(attribute: &'a str, allowed: &[u8]) -> Result<(&'a str, Vec<u8>), UriError> {
     let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
-    let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
+    // Names of vendors may have capital letters; those of the RFC have none, so `Token` is another attribute than `token`.
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.is_empty() || !attribute.contains('=') || !name.bytes().all(known) {
         return Err(UriError::Form);
     }
@@ -195,7 +196,7 @@ pub enum UriError {
     #[error("a PKCS#11 URI begins with `pkcs11:`")]
     Scheme,
     /// It is no list of names and values.
-    #[error("a PKCS#11 URI is `pkcs11:NAME=VALUE;…?NAME=VALUE&…`, with names of small letters")]
+    #[error("a PKCS#11 URI is `pkcs11:NAME=VALUE;…?NAME=VALUE&…`")]
     Form,
     /// A character that must be escaped, or an escape that is none.
     #[error("in the PKCS#11 URI the value of `{name}` has a character that must be written as %XX")]
@@ -264,7 +265,8 @@ mod tests {
             assert_eq!(uri.pin_source, Some(PinSource::File("/run/pin".into())), "{source}");
         }
         assert!(Uri::parse("pkcs11:?pin-source=file://elsewhere/run/pin").is_err());
-        let uri = Uri::parse("PKCS11:slot-id=3?module-path=/usr/lib/x.so&pin-source=file:/run/pin&x-other=1").unwrap();
+        let uri = Uri::parse("PKCS11:slot-id=3?module-path=/usr/lib/x.so&pin-source=file:/run/pin&x-other=1&X_Other=2")
+            .unwrap();
         assert_eq!(uri.slot_id, Some(3));
         assert_eq!(uri.module_path.as_deref(), Some(Path::new("/usr/lib/x.so")));
         assert_eq!(uri.pin_source, Some(PinSource::File("/run/pin".into())));
@@ -275,7 +277,7 @@ mod tests {
     #[test]
     fn a_pin_in_it_is_refused_and_not_repeated() {
         for text in
-            ["pkcs11:token=a?pin-value=hunter2", "pkcs11:?pin-source=/p&pin-value=hunter2", "pkcs11:?pin-value="]
+            ["pkcs11:token=a?pin-value=hunter2", "pkcs11:?pin-source=/p&pin-value=hunter2", "pkcs11:?Pin-Value=hunter2"]
         {
             assert_eq!(Uri::parse(text), Err(UriError::Pin), "{text}");
         }
@@ -291,7 +293,8 @@ mod tests {
     fn what_is_wrong_is_said() {
         assert_eq!(wrong("pkcs12:token=a"), "a PKCS#11 URI begins with `pkcs11:`");
         assert_eq!(wrong("pkcs11:token"), UriError::Form.to_string());
-        assert_eq!(wrong("pkcs11:Token=a"), UriError::Form.to_string());
+        assert_eq!(wrong("pkcs11:to%6ben=a"), UriError::Form.to_string());
+        assert!(wrong("pkcs11:Token=a").contains("`Token` is unknown"));
         assert!(wrong("pkcs11:token=a b").contains("must be written as %XX"));
         assert!(wrong("pkcs11:token=%4").contains("must be written as %XX"));
         assert!(wrong("pkcs11:token=%+4").contains("must be written as %XX"));
