@@ -91,7 +91,14 @@ pub(super) async fn collect(
                 lingered.as_mut().reset(tokio::time::Instant::now() + LINGER);
             }
             () = &mut lingered, if status.is_some() => break,
-            () = &mut farewell, if answered.is_some() && status.is_none() => break,
+            // If we are late ourselves, it may have ended without our having heard of it.
+            () = &mut farewell, if answered.is_some() && status.is_none() => match child.try_wait().map_err(failed)? {
+                Some(ended) => {
+                    status = Some(ended);
+                    lingered.as_mut().reset(tokio::time::Instant::now() + LINGER);
+                }
+                None => break,
+            },
         }
     }
     match (status, answered) {
