@@ -59,10 +59,13 @@ pub(super) fn sweep(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let is_ours = name.to_str().is_some_and(|name| name.starts_with(NAME.0) && name.ends_with(NAME.1));
-        let Ok(file) = File::open(entry.path()).map_err(drop).and_then(|file| is_ours.then_some(file).ok_or(())) else {
+        if !is_ours {
             continue;
-        };
-        if file.try_lock().is_ok() {
+        }
+        // Held until it is gone: whoever has just made it and waits for it then makes another.
+        if let Ok(file) = File::open(entry.path())
+            && file.try_lock().is_ok()
+        {
             let _ = fs::remove_file(entry.path());
         }
     }
