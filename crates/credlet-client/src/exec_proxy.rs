@@ -4,8 +4,7 @@
 //! [`ClientOptions::exec_proxy`](crate::ClientOptions::exec_proxy).
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use credlet_core::{Clock, Entry, LockFile, Proxy};
@@ -15,6 +14,10 @@ use crate::conn::{Connecting, Credential, Error, Forwarding, Hop, Identity, Rene
 
 /// How long a request waits for a proxy to come back.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A proxy that came after a TLS failure, and has another one after this long, is one that worked meanwhile: there may be
+/// another now.
+const HEALTHY: Duration = Duration::from_secs(60);
 
 /// Whoever knows the way into a plugin's proxy.
 pub trait ExecProxy: LockFile {
@@ -33,8 +36,8 @@ pub struct Presenter {
     exec_proxy: Option<Arc<dyn ExecProxy>>,
     /// The newest route, so that a new token alone does not cost the connections. Weak: the route has us.
     newest: Mutex<Weak<Renewed>>,
-    /// The serial of what came after a TLS failure: after another one there is no use in trying again.
-    after_tls_failure: AtomicU64,
+    /// The serial of what came after a TLS failure, and when: after another one soon there is no use in trying again.
+    after_tls_failure: Mutex<(u64, Duration)>,
 }
 
 impl Presenter {
@@ -46,7 +49,7 @@ impl Presenter {
         identity: Option<Identity>,
         exec_proxy: Option<Arc<dyn ExecProxy>>,
     ) -> Arc<Self> {
-        let (newest, after_tls_failure) = (Mutex::default(), AtomicU64::new(0));
+        let (newest, after_tls_failure) = (Mutex::default(), Mutex::default());
         Arc::new(Self { authenticator, clock, identity, exec_proxy, newest, after_tls_failure })
     }
 
@@ -93,7 +96,8 @@ impl Presenter {
         if tls_failed {
             self.authenticator.proxy_failed();
         }
-        if tls_failed && self.after_tls_failure.load(Relaxed) == serial {
+        let (after, since) = *self.after_tls_failure();
+        if tls_failed && after == serial && self.clock.monotonic().saturating_sub(since) < HEALTHY {
             return Err(gone);
         }
         tracing::debug!(error = %gone, "running the plugin again");
@@ -104,9 +108,13 @@ impl Presenter {
         };
         let entry = entry.map_err(|error| Error::NotRenewed { host, source: error })?;
         if tls_failed {
-            self.after_tls_failure.store(entry.generation(), Relaxed);
+            *self.after_tls_failure() = (entry.generation(), self.clock.monotonic());
         }
         self.credential(&entry)
+    }
+
+    fn after_tls_failure(&self) -> MutexGuard<'_, (u64, Duration)> {
+        self.after_tls_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

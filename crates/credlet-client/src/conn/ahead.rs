@@ -20,11 +20,24 @@ pub(super) struct ReadAhead {
     read: BytesMut,
     /// Whether the last read brought as much as it could.
     busy: bool,
+    written: u64,
 }
 
 impl ReadAhead {
     pub(super) fn new(wire: Wire) -> Self {
-        Self { wire, read: BytesMut::new(), busy: false }
+        Self { wire, read: BytesMut::new(), busy: false, written: 0 }
+    }
+
+    /// How many bytes have gone out.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    fn count(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.written += bytes as u64;
+        }
+        written
     }
 }
 
@@ -60,7 +73,8 @@ impl AsyncRead for ReadAhead {
 
 impl AsyncWrite for ReadAhead {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.wire).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.wire).poll_write(cx, bytes);
+        self.count(written)
     }
 
     fn poll_write_vectored(
@@ -68,7 +82,8 @@ impl AsyncWrite for ReadAhead {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.wire).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.wire).poll_write_vectored(cx, slices);
+        self.count(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -227,6 +227,13 @@ impl Client {
                             let gone = call.take_back(failed);
                             self.publish(route.renew(current.credential.serial, gone).await?)?;
                         }
+                        // It may have been heard of, so it is not sent again; but whoever comes next needs another.
+                        (Some(route), false) if call.leaves_route(&failed) => {
+                            let other = route.renew(current.credential.serial, failed.error.clone()).await;
+                            // If there is none, the next one finds out for itself.
+                            let _ = other.and_then(|other| self.publish(other));
+                            return Err(failed.error);
+                        }
                         (route, _) => {
                             let broke = failed.failure.is_break();
                             call.again(failed)?;

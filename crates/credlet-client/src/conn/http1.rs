@@ -82,10 +82,12 @@ impl Http1 {
         if self.idle.is_retired() {
             return Err(Failed::unsent(Error::Stopped { host: self.dialler.server.name().clone() }, request));
         }
+        let uri = request.uri().clone();
         self.prepare(&mut request);
         lease.reusable = request.body().is_end_stream();
         let mut answer = pin!(Bell::muffled(lease.bell.as_ref(), || lease.sender.try_send_request(request)));
         let line = lease.line.clone();
+        let written = line.written();
         let answer = poll_fn(|cx| {
             lease.drive(cx);
             // It comes while the connection is driven and at no other time.
@@ -104,12 +106,17 @@ impl Http1 {
                 Ok(response.map(|body| Body::new(body, line, place)))
             }
             Err(mut error) => {
-                if let Some(request) = error.take_message() {
+                if let Some(mut request) = error.take_message() {
+                    // Whole again: the next attempt may be over HTTP/2.
+                    *request.uri_mut() = uri;
                     return Err(Failed::lost(line.explain(error.into_error()), request, used));
                 }
                 let error = error.into_error();
                 // An upgrade may have started something by the time it breaks.
-                let failure = if upgrade { Failure::Final } else { Failure::of(&error, line.is_proven()) };
+                let failure = match Failure::of(&error, line.is_proven(), line.written() == written) {
+                    Failure::Broken if upgrade => Failure::Final,
+                    failure => failure,
+                };
                 Err(Failed { error: line.explain(error), failure, request: None })
             }
         }

@@ -1,8 +1,8 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub(super) struct Line {
     gate: Gate,
     /// It has answered before, so if it breaks now it has probably been dead since.
     proven: AtomicBool,
+    /// How many bytes have gone out, TLS and all.
+    written: AtomicU64,
     /// How it ended. HTTP/2 keeps only kind and text of such an error, so it is noted where it first appears.
     fault: OnceLock<Fault>,
     /// Ends this connection alone; the gate ends it with all the others.
@@ -51,6 +53,7 @@ impl Line {
             host,
             gate,
             proven: AtomicBool::new(false),
+            written: AtomicU64::new(0),
             fault: OnceLock::new(),
             stop,
             has_bell: AtomicBool::new(false),
@@ -67,6 +70,12 @@ impl Line {
         if !self.is_proven() {
             self.proven.store(true, Relaxed);
         }
+    }
+
+    /// Grows whenever anything goes out. What was put on the connection, and broke, and has not made it grow, has not been
+    /// heard of by anybody.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Relaxed)
     }
 
     pub(super) fn has_bell(&self, has: bool) {
@@ -239,10 +248,14 @@ impl Io {
         }
         let error = match self.broken.take() {
             Some(error) => error,
-            None => match ready!(write(&mut self.inner, cx)) {
-                Ok(written) => return Poll::Ready(Ok(written)),
-                Err(error) => error,
-            },
+            None => {
+                let written = write(&mut self.inner, cx);
+                self.note_written();
+                match ready!(written) {
+                    Ok(written) => return Poll::Ready(Ok(written)),
+                    Err(error) => error,
+                }
+            }
         };
         match self.last_words(cx) {
             Poll::Ready(said) => Poll::Ready(Err(self.line.note(said.unwrap_or(error)))),
@@ -251,6 +264,20 @@ impl Io {
                 Poll::Pending
             }
         }
+    }
+
+    /// What TLS was given may go out later than it is written, and a write that fails may have sent the half.
+    fn note_written(&self) {
+        if let Inner::Tls(stream) = &self.inner {
+            self.line.written.store(stream.get_ref().0.written(), Relaxed);
+        }
+    }
+
+    fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let (Poll::Ready(Ok(bytes)), Inner::Plain(_)) = (&written, &self.inner) {
+            self.line.written.fetch_add(*bytes as u64, Relaxed);
+        }
+        written
     }
 
     /// They may be on their way to us still when we know already that nobody listens. But one that says nothing is not
@@ -294,6 +321,7 @@ impl AsyncRead for Io {
         let before = buffer.filled().len();
         let read = on!(&mut self.inner, stream => Pin::new(stream).poll_read(cx, buffer));
         self.is_dry = read.is_pending();
+        self.note_written();
         let result = ready!(read);
         if result.is_ok() && buffer.filled().len() == before && buffer.remaining() > 0 {
             self.line.blame("the server closed it".into());
@@ -304,7 +332,8 @@ impl AsyncRead for Io {
 
 impl AsyncWrite for Io {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.written(cx, |inner, cx| on!(inner, stream => Pin::new(stream).poll_write(cx, bytes)))
+        let written = self.written(cx, |inner, cx| on!(inner, stream => Pin::new(stream).poll_write(cx, bytes)));
+        self.count(written)
     }
 
     fn poll_write_vectored(
@@ -312,7 +341,9 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.written(cx, |inner, cx| on!(inner, stream => Pin::new(stream).poll_write_vectored(cx, slices)))
+        let written =
+            self.written(cx, |inner, cx| on!(inner, stream => Pin::new(stream).poll_write_vectored(cx, slices)));
+        self.count(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -259,6 +259,7 @@ async fn send(mut request: Request<Payload>, line: Arc<Line>, slot: Slot) -> Res
     let Some(mut sender) = slot.conn.sender() else {
         return Err(Failed::lost(line.explain_end(), request, slot.conn.link.was_settled()));
     };
+    let written = line.written();
     let answer = sender.try_send_request(request);
     drop(sender);
     match answer.await {
@@ -274,7 +275,7 @@ async fn send(mut request: Request<Payload>, line: Arc<Line>, slot: Slot) -> Res
                 return Err(Failed::lost(line.explain(error.into_error()), request, settled));
             }
             let error = error.into_error();
-            let failure = Failure::of(&error, line.is_proven());
+            let failure = Failure::of(&error, line.is_proven(), line.written() == written);
             Err(Failed { error: line.explain(error), failure, request: None })
         }
     }

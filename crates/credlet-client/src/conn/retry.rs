@@ -67,18 +67,26 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// Whether the server cannot have had any of it.
+    fn is_unsent(self) -> bool {
+        matches!(self, Self::Unsent | Self::Stillborn)
+    }
+
     /// Somebody took the connection, and closed it without a word to the request.
     pub(super) fn is_break(self) -> bool {
         matches!(self, Self::Broken | Self::Stillborn)
     }
 
-    pub(super) fn of(error: &(dyn StdError + 'static), proven: bool) -> Self {
+    /// `proven`: the connection had served before. `unheard`: nothing has gone out since the request was put on it.
+    pub(super) fn of(error: &(dyn StdError + 'static), proven: bool, unheard: bool) -> Self {
         if chain(error).any(unprocessed) {
-            Self::Unprocessed
-        } else if proven && chain(error).any(broken) {
-            Self::Broken
-        } else {
-            Self::Final
+            return Self::Unprocessed;
+        }
+        match (chain(error).any(broken), proven, unheard) {
+            (true, true, true) => Self::Unsent,
+            (true, false, true) => Self::Stillborn,
+            (true, true, false) => Self::Broken,
+            _ => Self::Final,
         }
     }
 }
@@ -145,9 +153,14 @@ impl Call {
     /// should be, or somebody who lets everyone in and answers no one. Whoever may have had the request all the same must
     /// not get it twice.
     pub(super) fn wants_another_route(&self, failed: &Failed) -> bool {
-        let unsent = failed.request.is_some();
+        let unsent = failed.request.is_some() || (failed.failure.is_unsent() && self.request.is_some());
         let again = self.broke && failed.failure.is_break();
         !self.rerouted && (failed.error.asks_for_another_route() || again) && (unsent || self.is_harmless())
+    }
+
+    /// Whether the next request needs another route, although this one may not go by it.
+    pub(super) fn leaves_route(&self, failed: &Failed) -> bool {
+        !self.rerouted && failed.error.asks_for_another_route()
     }
 
     /// Keeps the request for the other route, and gives the error.

@@ -1,6 +1,6 @@
 //! The proxy is gone: between requests, in the middle of one, or it never was.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 
 use bytes::Bytes;
 use credlet_core::ManualClock;
@@ -87,6 +87,71 @@ async fn a_proxy_that_lets_callers_in_and_answers_none_is_replaced_for_a_read_an
         }
         assert_eq!(get(&client).await, StatusCode::OK, "{hears}");
         assert_eq!(plugin.runs(), 2);
+    }
+}
+
+/// The connection was closed, and nobody has had the time to notice: the first write fails, so not a byte was heard.
+#[tokio::test]
+async fn a_write_of_which_nothing_was_written_is_sent_again() {
+    let stand = Stand::new();
+    let tunnel = stand.tunnel();
+    let listener = std::os::unix::net::UnixListener::bind(tunnel.socket()).unwrap();
+    fs::set_permissions(tunnel.socket(), fs::Permissions::from_mode(0o600)).unwrap();
+    let (close, closing) = std::sync::mpsc::channel();
+    let (heard, hearing) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for caller in listener.incoming().map(Result::unwrap) {
+            let mut lines = BufReader::new(&caller).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            heard.send(lines.next().unwrap()).unwrap();
+            lines.for_each(drop);
+            (&caller).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+            let _ = closing.recv();
+            drop(caller);
+            let _ = heard.send("closed".into());
+        }
+    });
+    let plugin = Plugin::new().answers_with_proxy(tunnel.url());
+    let client = stand.client(&plugin);
+    for (method, line) in [(Method::GET, "GET"), (Method::POST, "POST"), (Method::DELETE, "DELETE")] {
+        assert_eq!(status(&client, method, "/echo").await, StatusCode::OK);
+        assert!(hearing.recv().unwrap().starts_with(line));
+        close.send(()).unwrap();
+        // Without `await`: nothing else of this test runs meanwhile.
+        assert_eq!(hearing.recv().unwrap(), "closed");
+    }
+    assert_eq!(plugin.runs(), 1);
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_killed_under_many_requests_costs_one_run_and_loses_no_read() {
+    const EACH: usize = 20;
+    for tls in [false, true] {
+        let stand = Stand::new();
+        let (local, mut tunnel) = (Ca::named("local"), stand.tunnel());
+        let identity = local.client("client").issue();
+        if tls {
+            tunnel = tunnel.with_tls(&local.server().issue(), &local);
+        }
+        let mut plugin = Plugin::new().listens(&tunnel).answers_with_proxy(tunnel.url());
+        if tls {
+            plugin = plugin.proxy_authority(local.pem()).certificate(identity.cert_pem(), identity.key_pem());
+        }
+        let plugin = plugin.hangs();
+        let client = stand.client(&plugin);
+        stand.server.next(2 * EACH, Order::Stall);
+        let requests = [Method::GET, Method::POST].map(|method| {
+            std::iter::repeat_with(|| spawn(&client, method.clone(), "/echo")).take(EACH).collect::<Vec<_>>()
+        });
+        within(stand.server.until(|counts| counts.requests == 2 * EACH)).await;
+        kill(plugin.pids()[0]);
+        let [reads, writes] = requests;
+        for read in reads {
+            assert_eq!(within(read).await.unwrap().unwrap().status(), StatusCode::OK);
+        }
+        for write in writes {
+            stand.watch.error(&*within(write).await.unwrap().unwrap_err());
+        }
+        assert_eq!((plugin.runs(), stand.seen("GET"), stand.seen("POST")), (2, 2 * EACH, EACH), "{tls}");
     }
 }
 

@@ -114,15 +114,44 @@ async fn what_a_plugin_prints_before_it_fails_is_no_answer() {
     assert_eq!(stand.server.counts().requests, 0);
 }
 
+/// A machine that is busy, or a client that was stopped for a moment: by the time that it looks, all of it has happened.
+#[tokio::test]
+async fn a_plugin_that_has_failed_is_not_taken_for_a_proxy_by_a_client_that_is_late() {
+    let stand = Stand::new();
+    let plugin = stand.starter().waits_at("answered").prints_to(Stream::Stderr, "no card\n").exits(3);
+    let client = stand.client(&plugin);
+    let request = spawn(&client, Method::GET, "/version");
+    within(plugin.reached("answered")).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    plugin.open("answered");
+    // Nobody but this thread could look meanwhile.
+    std::thread::sleep(Duration::from_millis(400));
+    let error = within(request).await.unwrap().unwrap_err();
+    assert!(causes(&*error).ends_with("exited with code 3: no card"), "{}", causes(&*error));
+    assert_eq!((plugin.runs(), stand.server.counts().requests), (1, 0));
+}
+
+#[tokio::test]
+async fn an_answer_with_a_mistake_is_told_at_once_and_its_plugin_is_ended() {
+    let stand = Stand::new();
+    let plugin = Plugin::new()
+        .prints(r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"#)
+        .prints(r#""expirationTimestamp":"tomorrow","proxyConfig":{"url":"unix:///run/s.sock"}}}"#)
+        .hangs();
+    let error = stand.error(&stand.client(&plugin)).await;
+    assert!(error.contains("expirationTimestamp"), "{error}");
+    wait_for_end(plugin.pids()[0]);
+}
+
 #[tokio::test]
 async fn a_plugin_that_never_finishes_its_answer_is_ended() {
     let stand = Stand::new();
     let plugin = Plugin::new().prints(r#"{"status":{"proxyConfig":{"url":"unix:///"}}"#).hangs();
     let mut options = stand.options();
-    options.exec.limits = Limits { time: Duration::from_millis(300), ..Limits::ALONE };
+    options.exec.limits = Limits { time: Duration::from_secs(3), ..Limits::ALONE };
     let client = Client::new(&stand.resolve(&stand.server.url(), &plugin), options).unwrap();
     let error = stand.error(&client).await;
-    assert!(error.contains("it did not finish within 300ms"), "{error}");
+    assert!(error.contains("it did not finish within 3s"), "{error}");
     wait_for_end(plugin.pids()[0]);
 }
 

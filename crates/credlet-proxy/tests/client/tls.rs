@@ -1,6 +1,7 @@
 //! TLS with the proxy, when it gives a certificate authority.
 
-use credlet_testkit::plugin::Plugin;
+use credlet_core::ManualClock;
+use credlet_testkit::plugin::{Plugin, wait_for_end};
 use credlet_testkit::server::ClientCertificates;
 
 use super::*;
@@ -61,6 +62,61 @@ async fn a_proxy_with_a_new_certificate_authority_is_believed_after_another_run(
         .certificate(client.cert_pem(), client.key_pem());
     assert_eq!(status(&stand.client(&plugin), Method::POST, "/echo").await, StatusCode::OK);
     assert_eq!((plugin.runs(), stand.seen("POST")), (2, 1));
+}
+
+/// Each start of a proxy may have an authority of its own, and another client may have been the one to start it.
+#[tokio::test]
+async fn a_client_follows_its_proxy_from_one_certificate_authority_to_the_next() {
+    let clock = ManualClock::new(SystemClock::new().now());
+    let stand = Stand::at(Arc::new(clock.clone()));
+    let authorities = ["first", "second", "third", "fourth"].map(Ca::named);
+    let answering = |plugin: Plugin, ca: &Ca| {
+        let client = ca.client("client").issue();
+        plugin
+            .answers_with_proxy(stand.tunnel().url())
+            .proxy_authority(ca.pem())
+            .certificate(client.cert_pem(), client.key_pem())
+    };
+    let (first, rest) = authorities.split_first().unwrap();
+    let follows = answering(Plugin::new(), first);
+    let follows = rest.iter().fold(follows, |plugin, ca| answering(plugin.on_the_next_run(), ca));
+    let follower = stand.client(&follows);
+    for (run, ca) in (1..).zip(&authorities) {
+        let tunnel = stand.tunnel().with_tls(&ca.server().issue(), ca);
+        let leads = answering(Plugin::new().listens(&tunnel), ca).hangs();
+        let leader = stand.client(&leads);
+        assert_eq!(get(&leader).await, StatusCode::OK);
+        assert_eq!(status(&follower, Method::POST, "/echo").await, StatusCode::OK);
+        assert_eq!((follows.runs(), stand.seen("POST")), (run, run));
+        drop(leader);
+        let pid = leads.pids()[0];
+        tokio::task::spawn_blocking(move || wait_for_end(pid)).await.unwrap();
+        clock.advance(Duration::from_secs(60));
+    }
+}
+
+/// With TLS 1.3 a client hears of it after it has sent its request.
+#[tokio::test]
+async fn a_client_whose_certificate_is_refused_gets_another_though_it_only_writes() {
+    let stand = Stand::new();
+    let (local, old) = (Ca::named("local"), Ca::named("old"));
+    let tunnel = stand.tunnel().with_tls(&local.server().issue(), &local);
+    let certificates = [&old, &local].map(|ca| ca.client("client").issue());
+    let plugin = Plugin::new()
+        .leaves_a_proxy(&tunnel)
+        .answers_with_proxy(tunnel.url())
+        .proxy_authority(local.pem())
+        .certificate(certificates[0].cert_pem(), certificates[0].key_pem())
+        .on_the_next_run()
+        .answers_with_proxy(tunnel.url())
+        .proxy_authority(local.pem())
+        .certificate(certificates[1].cert_pem(), certificates[1].key_pem());
+    let client = stand.client(&plugin);
+    // If the refusal comes before anything of it has gone out, it is sent again.
+    let first = send(&client, Method::POST, "/echo").await;
+    first.as_ref().inspect_err(|error| stand.watch.error(&***error)).ok();
+    assert_eq!(status(&client, Method::POST, "/echo").await, StatusCode::OK);
+    assert_eq!((plugin.runs(), stand.seen("POST")), (2, 1 + usize::from(first.is_ok())));
 }
 
 #[tokio::test]
