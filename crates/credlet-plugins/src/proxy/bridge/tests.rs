@@ -176,11 +176,14 @@ fn a_bridge_goes_from_a_file_that_kubectl_has_written_anew() {
     let text = INDENTED
         .replace("k8s/x\n", "k8s/x\n\n  # as it is\n      insecure-skip-tls-verify: true\n")
         .replace("      client-key-data", "      token: |\n        hunter\n          2\n      client-key-data");
-    let anew = "clusters:\n- cluster:\n    server: https://x\n  name: prod\nusers:\n- name: ada\n  user:\n    token: x\n";
+    let anew =
+        "clusters:\n- cluster:\n    server: https://x\n  name: prod\nusers:\n- name: ada\n  user:\n    token: x\n";
     let anew = convert(anew, &plan()).unwrap();
     for (text, ending) in [(text.clone(), "\n"), (text.replace('\n', "\r\n"), "\r\n")] {
         let back = revert(&anew, &text, "prod", "ada").unwrap_or_else(|error| panic!("{error}"));
-        for line in ["    insecure-skip-tls-verify: true\n", &format!("    token: |{ending}      hunter{ending}        2")] {
+        for line in
+            ["    insecure-skip-tls-verify: true\n", &format!("    token: |{ending}      hunter{ending}        2")]
+        {
             assert!(back.contains(&format!("\n{line}")), "{line:?}\n{}", *back);
         }
         let (before, after) = (decoded(&text).unwrap(), decoded(&back).unwrap());
@@ -207,13 +210,19 @@ fn lines_are_not_put_between_braces() {
 #[test]
 fn whom_one_acts_as_stays_whatever_it_is_called() {
     let extra = r#"{"1.10": [a], "0x10": [b], "yes": [c], "a: b": ["x #y"], "*x": ["~"], "null": []}"#;
-    let text = BLOCK.replace("    as: bob\n", &format!("    as: \"007\"\n    as-groups: [\"no\", a]\n    as-user-extra: {extra}\n"));
+    let text = BLOCK.replace(
+        "    as: bob\n",
+        &format!("    as: \"007\"\n    as-groups: [\"no\", a]\n    as-user-extra: {extra}\n"),
+    );
     let new = convert(&text, &plan()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let (then, now) = (decoded(&text).unwrap(), decoded(&new).unwrap());
     let (then, now) = (&then.users[0].item, &now.users[0].item);
     assert_eq!(then.impersonate_user_extra.value, now.impersonate_user_extra.value);
     assert!(now.impersonate_user_extra.value.contains_key("1.10"));
-    assert_eq!((&*now.impersonate.value, &now.impersonate_groups.value[..]), ("007", &["no".to_owned(), "a".to_owned()][..]));
+    assert_eq!(
+        (&*now.impersonate.value, &now.impersonate_groups.value[..]),
+        ("007", &["no".to_owned(), "a".to_owned()][..])
+    );
 }
 
 #[test]
@@ -241,7 +250,8 @@ fn what_cannot_be_edited_safely_is_left_alone() {
     for text in [&anchored, &tagged, &twice, &null] {
         assert!(convert(text, &plan()).is_err(), "{text}");
     }
-    let named = BLOCK.replace("current-context: prod", "current-context: &n prod").replace("  name: prod\n-", "  name: *n\n-");
+    let named =
+        BLOCK.replace("current-context: prod", "current-context: &n prod").replace("  name: prod\n-", "  name: *n\n-");
     assert_eq!(convert(&named, &plan()), Err(BridgeError::Form), "there is no copy yet that could be blamed");
     let error = convert(&convert(BLOCK, &plan()).unwrap(), &plan()).unwrap_err();
     assert_eq!(error, BridgeError::Converted { cluster: "prod".into() });
