@@ -4,7 +4,7 @@ use std::sync::Arc;
 use credlet_core::{Env, look_up};
 use jiff::Timestamp;
 
-use super::calls::Caller;
+use super::calls::{self, Caller};
 use super::key::{self, Input, Key};
 use super::{Entry, Note, Options, Question, allow, directory};
 use crate::store::{KernelKeyring, Keyring, Store};
@@ -50,6 +50,8 @@ pub struct Call {
     pub(super) key: Key,
     pub(super) dir: Option<PathBuf>,
     pub(super) caller: Caller,
+    /// When it came, by the kernel's time.
+    pub(super) came: u64,
     pub(super) keyring: Arc<dyn Keyring>,
     /// The entry that the caller does not want again: when it was made, and its digest.
     pub(super) refused: Option<(Timestamp, String)>,
@@ -62,6 +64,7 @@ impl Call {
     /// # Errors
     /// When there is no such plugin, or it is not allowed.
     pub fn new(options: Options, env: &dyn Env) -> Result<Self, Note> {
+        let came = calls::kernel_time();
         let found = look_up(&options.command, env);
         allow::check(&options.command, &found, env).map_err(Note::NotAllowed)?;
         let program = found.map_err(Note::NotFound)?;
@@ -73,6 +76,7 @@ impl Call {
             key: Key::of(&inputs),
             dir: directory(options.cache_dir.as_ref(), env),
             caller: Caller::parent(),
+            came,
             keyring: Arc::new(KernelKeyring),
             refused: None,
             options,

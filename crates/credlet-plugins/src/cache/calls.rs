@@ -36,7 +36,7 @@ const UNDER_WAY_MS: u64 = 10_000;
 const PLACES: u64 = 64;
 
 /// What is kept of one process: its number, its calls, when it began, its program, which entry it was served, when it last
-/// caused a run, when it was last served; the first and the last time in ticks, the others in milliseconds.
+/// caused a run, when it was last served; the first time in ticks, the last in nanoseconds, the others in milliseconds.
 const PLACE: usize = 48;
 
 /// Behind the places: when an entry was last renewed ahead, and the suspicion.
@@ -71,13 +71,16 @@ impl Caller {
     }
 }
 
-/// The kernel's time in ticks, which is how it tells when a process began: a hundredth of a second, on every machine.
-fn ticks() -> u64 {
+/// A hundredth of a second, on every machine: by this the kernel tells when a process began.
+const TICK_NS: u64 = 10_000_000;
+
+/// The kernel's time in nanoseconds.
+pub(crate) fn kernel_time() -> u64 {
     #[cfg(target_os = "linux")]
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     #[cfg(not(target_os = "linux"))]
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    (time.tv_sec * 100 + time.tv_nsec / 10_000_000).unsigned_abs()
+    (time.tv_sec * 1_000_000_000 + time.tv_nsec).unsigned_abs()
 }
 
 /// In ticks. Elsewhere than on Linux a number alone must do.
@@ -102,7 +105,8 @@ pub(crate) enum Verdict {
     Refused,
 }
 
-/// Counts one more call of this process for the entry made at `created`.
+/// Counts one more call of this process for the entry made at `created`. `came` is when it came, by the kernel's time; it may
+/// have waited since.
 ///
 /// # Errors
 /// When it cannot be counted. Then a refusal would go unseen, and the entry must not be served.
@@ -110,11 +114,19 @@ pub(crate) fn count(
     store: &Store,
     key: &str,
     caller: Caller,
+    came: u64,
     created: Timestamp,
     now: Timestamp,
 ) -> Result<Verdict, StoreError> {
     let began = || started(std::process::id());
-    count_at(store, key, caller, created, now, ticks(), began)
+    count_at(store, key, caller, created, now, Time { came, now: kernel_time() }, began)
+}
+
+/// By the kernel's time.
+#[derive(Clone, Copy)]
+struct Time {
+    came: u64,
+    now: u64,
 }
 
 fn count_at(
@@ -123,7 +135,7 @@ fn count_at(
     caller: Caller,
     created: Timestamp,
     now: Timestamp,
-    tick: u64,
+    time: Time,
     began: impl FnOnce() -> Option<u64>,
 ) -> Result<Verdict, StoreError> {
     let file = store.scratch(&name(key))?;
@@ -139,12 +151,14 @@ fn count_at(
     let again = slot.calls > 0 && slot.caller == caller && caller.program != 0;
     slot.caller = caller;
     slot.calls = slot.calls.saturating_add(1);
-    // Asked only where it matters: it costs a file.
-    let side_by_side = (again || slot.calls >= REFUSED) && began().is_some_and(|began| began < slot.served);
+    // When it began is asked only where it matters: it costs a file. In a crowd that tick may be the one in which the first
+    // were served; then it helps to know that it was there already.
+    let earlier = || time.came < slot.served || began().is_some_and(|began| began < slot.served / TICK_NS);
+    let side_by_side = (again || slot.calls >= REFUSED) && earlier();
     if side_by_side {
         slot.calls = slot.calls.min(REFUSED - 1);
     }
-    slot.served = tick;
+    slot.served = time.now;
     let third = slot.calls >= REFUSED && now.as_millisecond().abs_diff(slot.ran) >= PATIENCE_MS.unsigned_abs();
     if third {
         slot.ran = now.as_millisecond();
@@ -260,13 +274,18 @@ mod tests {
         Timestamp::from_second(1_900_000_000 + second).unwrap()
     }
 
+    /// A call that was served in the moment in which it came.
+    fn alone(tick: u64) -> Time {
+        Time { came: tick * TICK_NS, now: tick * TICK_NS }
+    }
+
     #[test]
     fn the_third_call_for_one_credential_means_that_it_was_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (store, key) = (Store::open(dir.path()).unwrap(), "k");
         let call = |caller, created, now: i64| {
             let tick = now.unsigned_abs();
-            count_at(&store, key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
+            count_at(&store, key, caller, at(created), at(now), alone(tick), || Some(tick)).unwrap()
         };
         let later = Caller { started: 71, ..KUBECTL };
         assert_eq!([1, 2, 3].map(|now| call(KUBECTL, 0, now)), [Verdict::Serve, Verdict::Serve, Verdict::Refused]);
@@ -282,9 +301,21 @@ mod tests {
     fn calls_that_run_side_by_side_mean_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let (store, key) = (Store::open(dir.path()).unwrap(), "k");
-        let call = |tick, began| count_at(&store, key, KUBECTL, at(0), at(1), tick, || Some(began)).unwrap();
+        let call = |tick, began| count_at(&store, key, KUBECTL, at(0), at(1), alone(tick), || Some(began)).unwrap();
         assert_eq!([10, 11, 12, 13, 14].map(|tick| call(tick, 9)), [Verdict::Serve; 5]);
         assert_eq!(call(15, 14), Verdict::Refused);
+    }
+
+    #[test]
+    fn whoever_began_in_the_tick_in_which_others_were_served_and_waited_with_them_was_not_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, key) = (Store::open(dir.path()).unwrap(), "k");
+        let call = |came, now| {
+            let time = Time { came, now };
+            count_at(&store, key, KUBECTL, at(0), at(1), time, || Some(now / TICK_NS)).unwrap()
+        };
+        assert_eq!([1, 2, 3, 4].map(|after| call(100, 100 + after)), [Verdict::Serve; 4]);
+        assert_eq!(call(105, 106), Verdict::Refused);
     }
 
     #[test]
@@ -294,7 +325,7 @@ mod tests {
         let call = |pid, program, created, now: i64| {
             let caller = Caller { pid, started: 1, program };
             let tick = now.unsigned_abs();
-            count_at(&store, key, caller, at(created), at(now), tick, || Some(tick)).unwrap()
+            count_at(&store, key, caller, at(created), at(now), alone(tick), || Some(tick)).unwrap()
         };
         // While it is new, a program that comes back has its reasons.
         assert_eq!([call(1, 6, 0, 1), call(1, 6, 0, 2), call(2, 6, 0, 3)], [Verdict::Serve; 3]);

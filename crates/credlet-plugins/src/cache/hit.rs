@@ -45,7 +45,7 @@ impl Call {
     pub(super) fn give(&mut self, store: &Store, entry: Entry, now: Timestamp) -> Option<Zeroizing<Vec<u8>>> {
         let insists = entry.refused.as_ref() == Some(&entry.digest)
             && now.duration_since(entry.life.created).as_secs() < INSISTING_SECONDS;
-        let verdict = calls::count(store, self.key.as_str(), self.caller, entry.life.created, now).ok()?;
+        let verdict = calls::count(store, self.key.as_str(), self.caller, self.came, entry.life.created, now).ok()?;
         if verdict == Verdict::Refused && !insists {
             self.refused = Some((entry.life.created, entry.digest));
             return None;

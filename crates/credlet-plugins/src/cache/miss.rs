@@ -183,7 +183,7 @@ impl Call {
                     let _ = Tally::ran(store, &self.key, took, ahead);
                     if !ahead {
                         // This answer is the first call for it. If that cannot be counted, no later one is served.
-                        let _ = calls::count(store, self.key.as_str(), self.caller, life.created, now);
+                        let _ = calls::count(store, self.key.as_str(), self.caller, self.came, life.created, now);
                     }
                 }
                 Err(reason) => tell(Note::NoCache { path: store.path().display().to_string(), reason }),

@@ -80,7 +80,8 @@ impl Kept {
     fn is_liked(&self, shelf: &Shelf, key: &str, record: &Record) -> bool {
         let Some(store) = shelf.store() else { return false };
         let created = Timestamp::from_second(record.issued).unwrap_or_default();
-        let verdict = calls::count(&store, key, Caller::parent(), created, self.world.clock.now());
+        let verdict =
+            calls::count(&store, key, Caller::parent(), calls::kernel_time(), created, self.world.clock.now());
         verdict.is_ok_and(|verdict| verdict == Verdict::Serve)
     }
 }
