@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use credlet_client::http::BoxError;
 use credlet_client::kubeconfig::KubeconfigError;
 use credlet_client::{AuthError, ClientError, conn};
-use credlet_core::{Ended, PolicyFileError};
+use credlet_core::{Ended, PolicyError, PolicyFileError};
 
 use crate::exit::Exit;
 use crate::printer::style;
@@ -119,6 +119,12 @@ impl From<ClientError> for CliError {
 
 impl From<PolicyFileError> for CliError {
     fn from(error: PolicyFileError) -> Self {
+        Self::caused(Exit::Denied, &error)
+    }
+}
+
+impl From<PolicyError> for CliError {
+    fn from(error: PolicyError) -> Self {
         Self::caused(Exit::Denied, &error)
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(crate) use self::bridged::{authority, authority_file};
 use self::group::GroupArgs;
 pub(crate) use self::life::{daemon, end, runtime};
-pub(crate) use self::plugin::ready;
+pub(crate) use self::plugin::{NO_FOREGROUND, ready};
 pub(crate) use self::policy::PolicyArgs;
 pub(crate) use self::signer::SignerArgs;
 use self::signer::signer;
@@ -106,7 +106,7 @@ pub(crate) struct With<S: clap::Args> {
 pub(crate) struct LifeArgs {
     /// Be the proxy, for this one client, in place of finding or starting one that all share
     #[arg(long)]
-    foreground: bool,
+    pub(crate) foreground: bool,
     /// Speak no TLS on the socket: its permissions say who may come in
     #[arg(long)]
     plain: bool,
@@ -214,6 +214,9 @@ pub(crate) fn parsed(words: impl IntoIterator<Item = String>) -> Result<Wanted, 
     #[derive(clap::Parser)]
     #[command(name = "credlet proxy", disable_help_subcommand = true)]
     struct Alone {
+        /// As everywhere; they count where the words are used.
+        #[command(flatten)]
+        _global: Global,
         #[command(subcommand)]
         verb: SignerVerb,
     }

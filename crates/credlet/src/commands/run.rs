@@ -11,11 +11,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use credlet_api::Secret;
-use credlet_api::exec::{Cluster, ExecCredentialStatus};
+use credlet_api::exec::{Cluster, ExecConfig, ExecCredentialStatus};
 use credlet_client::authenticator::ExecSettings;
 use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::{HeaderCredential, Resolved};
-use credlet_core::{NoObserver, SystemEnv, World, ask_to_end, hang_up, look_up, start_attached};
+use credlet_core::{
+    Env as _, FixedEnv, Inherit, NoObserver, SystemEnv, World, ask_to_end, hang_up, look_up, start_attached,
+    surroundings,
+};
 use credlet_plugins::proxy::bridge::{Bridge, local};
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
@@ -26,7 +29,7 @@ use credlet_proxy::sign::{Exec, Signer};
 mod fixed;
 mod signals;
 
-use self::signals::Signals;
+use self::signals::{Signals, Told};
 use super::bridge;
 use super::proxy::{self, PolicyArgs};
 use crate::args::Global;
@@ -113,6 +116,8 @@ fn served(task: &Task, global: &Global) -> Result<ExitStatus, CliError> {
     let authority = Arc::new(Authority::fresh(world.clock.now()).map_err(told)?);
     options.loopback = Some(Loopback { port: 0, guise: Guise::Server, authority: authority.clone() });
     options.drain = TO_END;
+    // Those are for the command, which may still have something to do behind the proxy.
+    options.heeds_signals = false;
     options.policies = of_user.into_iter().chain([task.policy.clone()]).collect();
     // For as long as the command runs: we end it ourselves.
     (options.linger, options.max_life) = (std::time::Duration::MAX / 4, std::time::Duration::MAX / 4);
@@ -163,7 +168,10 @@ async fn command<'a, T>(
                 pid.into_iter().for_each(ask_to_end);
                 break ended.await;
             }
-            () = signals.hung_up() => pid.into_iter().for_each(hang_up),
+            told = signals.next() => pid.into_iter().for_each(match told {
+                Told::HungUp => hang_up,
+                Told::ToEnd => ask_to_end,
+            }),
         }
     };
     let ended = ended.map_err(|_| CliError::usage("nobody waited for the command"))?;
@@ -200,9 +208,13 @@ fn signer(
     let identity = &resolved.identity;
     if let Some(exec) = identity.exec_in_use() {
         if let Some(words) = bridge::of_proxy(&exec.config) {
+            // It is not run, because we are it; but whoever forbids it means us, too.
+            let found = look_up(&exec.config.command, &SystemEnv);
+            global.policy()?.check(&exec.config.command, &found, &SystemEnv)?;
             let wanted = proxy::parsed(words.iter().cloned())?;
             let policy = wanted.life.policy();
-            return Ok((proxy::ready(wanted.signer, cluster, world)?, Some(policy)));
+            let world = world_of(&exec.config, &wanted, world)?;
+            return Ok((proxy::ready(wanted.signer, cluster, &world, global)?, Some(policy)));
         }
         let options = global.client_options()?;
         let mut settings = ExecSettings::new(options.crypto.clone());
@@ -224,6 +236,26 @@ fn signer(
         return Err(CliError::usage("the user's `auth-provider` cannot be used by a proxy"));
     }
     Ok((Arc::new(fixed::Fixed::of(identity)?), None))
+}
+
+/// The world as the user's plugin would see it, with the variables that the kubeconfig adds.
+fn world_of(config: &ExecConfig, wanted: &proxy::Wanted, world: &World) -> Result<World, CliError> {
+    let added = || config.env.iter().map(|variable| (variable.name.as_str(), variable.value.expose()));
+    if wanted.signer.loads_library() {
+        // Nobody can add to those of a process that runs.
+        let missing = added().find(|(name, value)| SystemEnv.var(name).is_none_or(|is| is != *value));
+        return match missing {
+            None => Ok(world.clone()),
+            Some((name, _)) => Err(CliError::usage(format!(
+                "the user's plugin is to be run with the variable {name}, which its library would look for in this process"
+            ))
+            .hint(format!("set {name} as the kubeconfig has it, and try again"))),
+        };
+    }
+    let vars = surroundings(&SystemEnv, &Inherit::ALL, added());
+    let env = FixedEnv::new(vars).terminal(SystemEnv.stdin_is_terminal());
+    let env = SystemEnv.current_dir().into_iter().fold(env, FixedEnv::in_dir);
+    Ok(World { env: Arc::new(env), ..world.clone() })
 }
 
 /// The one file that the command gets to see.

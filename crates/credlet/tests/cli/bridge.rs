@@ -348,6 +348,84 @@ fn a_command_gets_through_where_the_user_is_a_proxy_already_bridged_or_not() {
     }
 }
 
+/// A user whose plugin is `credlet proxy` with these words, and more of what stands beside them.
+fn signing(words: &[&str], more: &str) -> String {
+    format!(
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: {}, interactiveMode: Never, \
+         provideClusterInfo: true{more}}}}}",
+        serde_json::json!([&["proxy"], words].concat())
+    )
+}
+
+fn script(home: &Home, name: &str, text: &str) -> String {
+    let path = home.path(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_the_plugin_policy_forbids_is_not_run_in_its_place_either() {
+    let home = Home::empty();
+    let trace = home.path("trace");
+    let program = script(&home, "program", &format!("echo run >>{}", trace.display()));
+    let deny = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n";
+    let elsewhere = home.path("deny").to_str().unwrap().to_owned();
+    fs::write(&elsewhere, deny).unwrap();
+    for words in [["headers", "--", &program], ["exec", "--", &program]] {
+        home.write_config(&signing(&words, ""));
+        for verb in [vec!["get", "/readyz"], vec!["run", "--", "/bin/true"], vec!["shell", "/bin/true"]] {
+            let ran = home.run(&[&["--kuberc", &elsewhere], &verb[..]].concat());
+            assert_eq!(ran.code, Some(4), "{words:?} {ran:?}");
+            assert!(ran.stderr.contains("DenyAll"), "{words:?} {ran:?}");
+        }
+    }
+    // The proxy may be run, and what it runs may not.
+    let only = deny.replace("DenyAll", "Allowlist") + &format!("credentialPluginAllowlist: [{{command: {CREDLET}}}]\n");
+    fs::write(&elsewhere, only).unwrap();
+    let ran = home.run(&["--kuberc", &elsewhere, "run", "--", CREDLET, "get", "/readyz"]);
+    assert!(ran.code != Some(0) && ran.stderr.contains("allowlist"), "{ran:?}");
+    assert!(!trace.exists());
+}
+
+#[test]
+fn a_plugin_has_the_variables_of_the_kubeconfig_and_the_command_has_not() {
+    let home = Home::empty();
+    let token = home.watch.secret("token");
+    home.server.accept_token_as(token.expose(), "ada");
+    let program = script(&home, "program", r#"echo "Authorization: Bearer $WHOSE""#);
+    let env = format!(", env: [{{name: WHOSE, value: '{}'}}]", token.expose());
+    home.write_config(&signing(&["headers", "--", &program], &env));
+    let command = format!("{CREDLET} get /readyz; echo ${{WHOSE-none}}");
+    assert_eq!(home.run(&["run", "--", "/bin/sh", "-c", &command]).data(), "oknone\n");
+
+    // A library looks at those of the process, where nobody can put any.
+    home.write_config(&signing(&["pkcs11", "pkcs11:token=t?module-path=/usr/lib/no.so"], &env));
+    let ran = home.run(&["run", "--", "/bin/true"]);
+    assert!(ran.stderr.contains("the variable WHOSE"), "{ran:?}");
+    let mut command = home.command(&["run", "--", "/bin/true"]);
+    command.env("WHOSE", token.expose());
+    let ran = home.finish(command);
+    assert!(ran.stderr.contains("no.so") && !ran.stderr.contains("WHOSE"), "{ran:?}");
+}
+
+#[test]
+fn words_that_a_plugin_takes_are_taken_by_all() {
+    let (home, plugin) = with_plugin();
+    let plugin = plugin.command().to_str().unwrap().to_owned();
+    let verbose = ["exec", "-v", "3", "--", &plugin];
+    home.write_config(&signing(&verbose, ""));
+    assert_eq!(home.run(&["run", "--", CREDLET, "get", "/readyz"]).data(), "ok");
+    home.run(&["bridge", "convert", "--dry-run"]).data();
+    home.run(&[&["bridge", "convert", "--dry-run", "--"], &verbose[..]].concat()).data();
+    // Whoever joins another's proxy is a plugin like any other.
+    home.write_config(&signing(&["join", "/run/credlet-shared/x/s.sock"], ""));
+    home.run(&["bridge", "convert", "--dry-run"]).data();
+    let ran = home.run(&["bridge", "convert", "--", "exec", "--foreground", "--", &plugin]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("leave out --foreground"), "{ran:?}");
+}
+
 #[test]
 fn a_command_that_is_not_there_is_said() {
     let home = Home::of("{token: x}");

@@ -291,12 +291,19 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
 #[test]
 fn without_a_cluster_it_says_how_to_name_one() {
     let home = with_headers("");
-    let mut command = home.command(&["proxy", "headers", "--file", home.path("headers").to_str().unwrap()]);
-    command.env(
-        "KUBERNETES_EXEC_INFO",
-        r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}"#,
-    );
-    let ran = home.finish(command);
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("provideClusterInfo: true"), "{}", ran.stderr);
+    let headers = home.path("headers");
+    let plugin = ["proxy", "headers", "--file", headers.to_str().unwrap()];
+    let told = |more: &[&str]| {
+        let mut command = home.command(&[&plugin, more].concat());
+        command.current_dir(home.dir.path()).env(
+            "KUBERNETES_EXEC_INFO",
+            r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}"#,
+        );
+        let ran = home.finish(command);
+        assert_eq!(ran.code, Some(1));
+        ran.stderr
+    };
+    assert!(told(&[]).contains("provideClusterInfo: true"));
+    let relative = told(&["--server", "https://a", "--certificate-authority", "ca.pem"]);
+    assert!(relative.contains("ca.pem: it must be named by its full path"), "{relative}");
 }

@@ -136,6 +136,32 @@ fn an_interrupt_is_for_the_command() {
 }
 
 #[test]
+fn a_command_that_cleans_up_after_itself_has_its_proxy_for_as_long_as_that_takes() {
+    let home = Home::of("{token: t}");
+    let script = |signal: &str| {
+        format!("trap '{CREDLET} get /readyz; exit 9' {signal}; echo ready; while :; do /bin/sleep 0.1; done")
+    };
+    let (env, dir) = (home.env(), home.dir.path().to_str().unwrap().to_owned());
+    let env = env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut pty = Pty::spawn(
+        CREDLET,
+        ["run", "--", "/bin/sh", "-c", &script("INT")],
+        env.chain([("XDG_RUNTIME_DIR", dir.as_str())]),
+    );
+    pty.read_until("ready", std::time::Duration::from_secs(60));
+    pty.send(b"\x03");
+    assert_eq!(pty.wait().code(), Some(9), "{}", pty.screen());
+    assert!(pty.screen().contains("ok"), "{}", pty.screen());
+
+    let (mut child, mut said) = ready(home.command(&["run", "--", "/bin/sh", "-c", &script("TERM")]));
+    tell(&child, Signal::TERM);
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!((child.wait().unwrap().code(), rest.as_str()), (Some(9), "ok"));
+    assert_eq!(left(&home), [] as [&str; 0]);
+}
+
+#[test]
 fn told_to_end_the_command_is_told_and_nothing_is_left() {
     let home = Home::of("{token: t}");
     let (mut child, _said) = ready(home.command(&["run", "--", "/bin/sh", "-c", "echo ready; exec /bin/sleep 1000"]));

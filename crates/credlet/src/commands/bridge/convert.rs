@@ -30,7 +30,11 @@ pub(super) fn convert(args: ConvertArgs, global: &Global) -> Outcome {
     } else {
         (args.signer, "the words after `--` are wrong")
     };
-    proxy::parsed(signer.iter().cloned()).map_err(|error| CliError::usage(format!("{wrong}: {}", error.message())))?;
+    let wrong = |message: &str| CliError::usage(format!("{wrong}: {message}"));
+    let wanted = proxy::parsed(signer.iter().cloned()).map_err(|error| wrong(error.message()))?;
+    if wanted.life.foreground {
+        return Err(wrong(proxy::NO_FOREGROUND));
+    }
 
     let upstream = upstream(&resolved, &place)?;
     let port = match args.port {

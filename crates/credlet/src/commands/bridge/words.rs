@@ -7,11 +7,12 @@ use credlet_client::kubeconfig::Resolved;
 
 use crate::error::CliError;
 
-/// The words behind `credlet proxy`, if that is what the plugin is.
+/// The words behind `credlet proxy`, if that is what the plugin is, and it signs.
 pub(in crate::commands) fn of_proxy(config: &ExecConfig) -> Option<&[String]> {
     let ours = Path::new(&config.command).file_name().is_some_and(|name| name == "credlet");
     let (first, rest) = config.args.split_first().filter(|_| ours)?;
-    (first == "proxy").then_some(rest)
+    // Whoever joins another's proxy signs nothing.
+    (first == "proxy" && rest.first().is_none_or(|verb| verb != "join")).then_some(rest)
 }
 
 /// The words behind `credlet proxy` that do what this user has now.

@@ -9,7 +9,7 @@ use credlet_core::{Env, Inherit};
 use credlet_proxy::client::SWITCH;
 
 /// Variables that signers and the programs behind them look at. Others can be named with `--env`.
-const BEGINNINGS: [&str; 24] = [
+const BEGINNINGS: [&str; 25] = [
     "AWS_",
     "AZURE_",
     "ARM_",
@@ -34,10 +34,12 @@ const BEGINNINGS: [&str; 24] = [
     "ChrystokiConfigurationPath",
     "LD_LIBRARY_PATH",
     "XDG_CONFIG_HOME",
+    // Whom it believes to be the API server, where the cluster does not say.
+    "SSL_CERT_",
 ];
 
 /// Variables that a daemon needs to find its way, and that are the same for all of its clients as far as it is concerned.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 14] = [
     EXEC_INFO_ENV,
     SWITCH,
     "HOME",
@@ -49,7 +51,6 @@ const OTHERS: [&str; 15] = [
     "TZ",
     "TMPDIR",
     "XDG_*",
-    "SSL_CERT_*",
     "DBUS_SESSION_BUS_ADDRESS",
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -190,6 +191,7 @@ mod tests {
         assert_eq!(plain, of(&["a"], &[("TERM", "xterm"), ("SHLVL", "3")], &[]));
         assert_ne!(plain, of(&["b"], &[], &[]));
         assert_ne!(plain, of(&["a"], &[("AWS_PROFILE", "x")], &[]));
+        assert_ne!(plain, of(&["a"], &[("SSL_CERT_FILE", "/x")], &[]));
         assert_ne!(of(&["a"], &[("MINE", "1")], &["MINE"]), of(&["a"], &[("MINE", "2")], &["MINE"]));
         std::fs::write(&program, "another").unwrap();
         assert_ne!(plain, of(&["a"], &[], &[]));

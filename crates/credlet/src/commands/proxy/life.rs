@@ -41,6 +41,11 @@ impl Place {
                 .hint("write `provideClusterInfo: true` into the kubeconfig's exec section, or give --server")
         })?;
         let authority = match &global.certificate_authority {
+            // The daemon, which reads it again, works in no directory of the client's.
+            Some(path) if path.is_relative() => {
+                let message = format!("--certificate-authority {}: it must be named by its full path", path.display());
+                return Err(CliError::usage(message));
+            }
             Some(path) => {
                 std::fs::read(path).map_err(|error| CliError::usage(format!("{}: {}", path.display(), error.kind())))?
             }
@@ -153,5 +158,5 @@ fn prepare(words: &[OsString]) -> Result<(Arc<dyn credlet_proxy::sign::Signer>, 
         crate::log::install_in(file, args.global.verbosity);
     }
     let options = place.options(dir, &wanted.life, &world)?;
-    Ok((signer(wanted.signer, &place.cluster, &world)?, options))
+    Ok((signer(wanted.signer, &place.cluster, &world, &args.global)?, options))
 }

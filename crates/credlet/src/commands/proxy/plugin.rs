@@ -22,6 +22,9 @@ use crate::error::CliError;
 /// A person may have to find a card and type a PIN.
 const WITH_PERSON: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
+/// Behind a bridge there is nobody who would hold the lock.
+pub(crate) const NO_FOREGROUND: &str = "a bridge is served by a daemon: leave out --foreground";
+
 pub(super) fn run(wanted: Wanted, global: &Global, words: &[OsString]) -> ExitCode {
     if wanted.life.foreground {
         be_the_proxy(wanted, global, words);
@@ -151,7 +154,7 @@ fn scrub(wanted: &Wanted, words: &[OsString]) -> Result<(), CliError> {
 fn begin(wanted: Wanted, global: &Global, info: &ExecInfo) -> Result<(Server, tokio::runtime::Runtime), CliError> {
     let place = Place::of(info, global)?;
     if place.bridge.is_some() {
-        return Err(CliError::usage("a bridge is served by a daemon: leave out --foreground"));
+        return Err(CliError::usage(NO_FOREGROUND));
     }
     let lock_file = way_in(info, &place)?;
     let system = World::system();
@@ -166,24 +169,30 @@ fn begin(wanted: Wanted, global: &Global, info: &ExecInfo) -> Result<(Server, to
     options.leases = lock_file.into_iter().collect();
     options.linger = std::time::Duration::ZERO;
     close_to_others().map_err(|error| CliError::usage(format!("this process cannot be made safe: {error}")))?;
-    let signer = unlocked(wanted.signer, &place.cluster, &system, info.spec.interactive)?;
+    let signer = unlocked(wanted.signer, &place.cluster, &system, global, info.spec.interactive)?;
     let runtime = runtime()?;
     let server = runtime.block_on(Server::bind(signer, options)).map_err(super::life::told)?;
     Ok((server, runtime))
 }
 
 /// The signer of this very process, in whose place somebody may be asked.
-pub(crate) fn ready(args: SignerArgs, cluster: &Cluster, world: &World) -> Result<Arc<dyn Signer>, CliError> {
-    unlocked(args, cluster, world, world.env.stdin_is_terminal())
+pub(crate) fn ready(
+    args: SignerArgs,
+    cluster: &Cluster,
+    world: &World,
+    global: &Global,
+) -> Result<Arc<dyn Signer>, CliError> {
+    unlocked(args, cluster, world, global, world.env.stdin_is_terminal())
 }
 
 fn unlocked(
     args: SignerArgs,
     cluster: &Cluster,
     world: &World,
+    global: &Global,
     interactive: bool,
 ) -> Result<Arc<dyn Signer>, CliError> {
-    let signer = signer(args, cluster, world)?;
+    let signer = signer(args, cluster, world, global)?;
     if let Some(question) = signer.wants() {
         let answer = if interactive { person::ask(&question) } else { Err(nobody(&question)) };
         runtime()?.block_on(signer.unlock(answer?)).map_err(super::life::told)?;

@@ -10,13 +10,14 @@ use credlet_client::Authenticators;
 use credlet_client::authenticator::ExecSettings;
 use credlet_client::conn::Crypto;
 use credlet_client::kubeconfig::Exec as KubeconfigExec;
-use credlet_core::{ExecOptions, World, plugin_policy};
+use credlet_core::{ExecOptions, World};
 use credlet_plugins::aws::{self, Chain};
 use credlet_plugins::proxy::pkcs11::{self, PinSource, Pkcs11Error, Pkcs11Signer, Uri, UriError, module};
 use credlet_plugins::proxy::sigv4::{self, Sigv4Signer};
 use credlet_proxy::client::ExecProxies;
 use credlet_proxy::sign::{Exec, File, Headers, Signer};
 
+use crate::args::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -129,6 +130,11 @@ impl SignerArgs {
             Self::Pkcs11(_) | Self::File(_) => false,
         }
     }
+
+    /// Whether a library is loaded that looks at the variables of the process itself.
+    pub(crate) fn loads_library(&self) -> bool {
+        matches!(self, Self::Pkcs11(_))
+    }
 }
 
 fn told(error: Pkcs11Error) -> CliError {
@@ -142,13 +148,18 @@ fn version(text: &str) -> Result<ApiVersion, String> {
 }
 
 /// The signer, ready to sign or to be told a PIN. It may block: it belongs at the start of a process of its own.
-pub(crate) fn signer(args: SignerArgs, cluster: &Cluster, world: &World) -> Result<Arc<dyn Signer>, CliError> {
+pub(crate) fn signer(
+    args: SignerArgs,
+    cluster: &Cluster,
+    world: &World,
+    global: &Global,
+) -> Result<Arc<dyn Signer>, CliError> {
     let crypto = Crypto::aws_lc_rs();
     Ok(match args {
         SignerArgs::Pkcs11(args) => Arc::new(hardware(args, world)?),
         SignerArgs::Sigv4(args) => Arc::new(aws(args, world)?),
         SignerArgs::File(args) => Arc::new(File::new(args.certificate, args.key, crypto, world.clock.clone())),
-        SignerArgs::Exec(args) => Arc::new(another(args, cluster, world)?),
+        SignerArgs::Exec(args) => Arc::new(another(args, cluster, world, global)?),
         SignerArgs::Headers(args) => Arc::new(headers(args, world)?),
     })
 }
@@ -199,14 +210,14 @@ fn headers(args: HeadersArgs, world: &World) -> Result<Headers, CliError> {
 }
 
 /// A plugin behind a proxy has no terminal: the proxy has none.
-fn another(args: ExecArgs, cluster: &Cluster, world: &World) -> Result<Exec, CliError> {
+fn another(args: ExecArgs, cluster: &Cluster, world: &World, global: &Global) -> Result<Exec, CliError> {
     let mut words = args.plugin.into_iter();
     let mut config = ExecConfig::new(words.next().unwrap_or_default(), args.api_version).args(words);
     config.interactive_mode = InteractiveMode::Never;
     config.provide_cluster_info = args.provide_cluster_info;
     let mut settings = ExecSettings::new(Crypto::aws_lc_rs());
     let proxies = ExecProxies::from_env(&*world.env);
-    settings.options = ExecOptions { policy: plugin_policy(None, &*world.env)?, ..ExecOptions::default() };
+    settings.options = ExecOptions { policy: global.policy()?, ..ExecOptions::default() };
     settings.options.lock_file = proxies.clone().map(|proxies| proxies as _);
     let authenticators = Authenticators::new(world.clone());
     let authenticator = authenticators.exec(&KubeconfigExec::new(config, cluster.clone()), &settings)?;

@@ -14,6 +14,16 @@ pub(super) struct Signals {
     /// Ctrl-C and Ctrl-\ are for the command: it and we are in the same group, so the terminal tells both.
     _left_to_others: [Option<Signal>; 2],
     hang_up: Option<Signal>,
+    terminate: Option<Signal>,
+}
+
+/// What the command may not know, for it may have been said to us alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Told {
+    /// The terminal is gone.
+    HungUp,
+    /// It is time to end.
+    ToEnd,
 }
 
 impl Signals {
@@ -26,18 +36,26 @@ impl Signals {
         Ok(Self {
             _left_to_others: [catch(SignalKind::interrupt())?, catch(SignalKind::quit())?],
             hang_up: catch(SignalKind::hangup())?,
+            terminate: catch(SignalKind::terminate())?,
         })
     }
 
-    /// Returns when the terminal is gone: the command may not be of its group, and know nothing of it.
-    pub(super) async fn hung_up(&mut self) {
-        if let Some(hang_up) = &mut self.hang_up
-            && hang_up.recv().await.is_some()
-        {
-            return;
+    pub(super) async fn next(&mut self) -> Told {
+        tokio::select! {
+            () = heard(&mut self.hang_up) => Told::HungUp,
+            () = heard(&mut self.terminate) => Told::ToEnd,
         }
-        std::future::pending().await
     }
+}
+
+/// Never returns for one that is not caught.
+async fn heard(signal: &mut Option<Signal>) {
+    if let Some(signal) = signal
+        && signal.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// A bit for each signal that is ignored. None where nobody says so.
