@@ -50,6 +50,10 @@ pub(super) fn clean_request(headers: &mut HeaderMap) {
 
 /// Takes away what was for the hop from the API server to us, and the mark of our own answers: nobody else sets it.
 pub(super) fn clean_response(headers: &mut HeaderMap) {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        // The pieces count, and without their mark the HTTP library would hold the body to this length, or to none.
+        headers.remove(CONTENT_LENGTH);
+    }
     remove_hop_and(headers, |name| *name == ERROR);
 }
 
@@ -159,6 +163,16 @@ mod tests {
         ] {
             assert!(one_length(&map(bad)).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_in_pieces_has_no_length_besides() {
+        let mut headers = map(&[("transfer-encoding", "chunked"), ("content-length", "3"), ("date", "x")]);
+        clean_response(&mut headers);
+        assert_eq!(left(&headers), ["date"]);
+        let mut headers = map(&[("content-length", "3")]);
+        clean_response(&mut headers);
+        assert_eq!(left(&headers), ["content-length"]);
     }
 
     #[test]
