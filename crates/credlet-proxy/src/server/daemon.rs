@@ -61,11 +61,11 @@ impl Daemon {
     /// # Errors
     /// When no daemon is there and none can be started.
     pub async fn ask(&self, lock_file: Option<&Path>) -> Result<Answer, DaemonError> {
-        // The usual case: it is there.
-        if let Some(answer) = self.try_ask(lock_file).await? {
-            return Ok(answer);
-        }
         let whole = async {
+            // The usual case: it is there.
+            if let Some(answer) = self.try_ask(lock_file).await? {
+                return Ok(answer);
+            }
             let _turn = self.turn().await?;
             let mut trouble = "it ended at once".to_owned();
             // Whoever had the turn before us may have started it. One that ends just now makes room for another.
@@ -228,4 +228,14 @@ pub enum DaemonError {
         /// How long it was given.
         limit: Duration,
     },
+}
+
+impl DaemonError {
+    /// What the person reading this can do, one line each.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Control(error) => error.hints(),
+            _ => Vec::new(),
+        }
+    }
 }

@@ -10,7 +10,8 @@ use credlet_client::conn::Crypto;
 use credlet_core::{Clock as _, ManualClock, SystemClock, World};
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{
-    Authority, Control, ControlError, Ended, Guise, Hop, Loopback, Options, ServeError, Server, Target,
+    Authority, Control, ControlError, Daemon, DaemonError, Ended, Guise, Hop, Loopback, Options, ServeError, Server,
+    Target,
 };
 use credlet_testkit::ca::Ca;
 use credlet_testkit::plugin::wait_for_end;
@@ -185,6 +186,23 @@ fn a_daemon_that_is_killed_each_time_is_given_up_and_one_that_crashes_is_not_tri
         let seen = std::fs::read_to_string(stage.dir.path().join("starts")).unwrap();
         assert_eq!(seen.lines().count(), starts, "{said}");
     }
+}
+
+/// Time passes when nothing else happens.
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_says_nothing_is_not_waited_for_for_ever_and_is_named_with_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = Dir::open(home.path().join("d")).unwrap();
+    // As one that was stopped: the kernel lets callers in, and nobody answers them.
+    let _stopped = std::os::unix::net::UnixListener::bind(dir.control()).unwrap();
+    let pid = std::process::id();
+    let told = Control::of(&dir).unwrap().status().await.unwrap_err();
+    assert_eq!(told.to_string(), format!("the proxy (process {pid}) did not answer within 10 seconds"));
+    let told = Control::of(&dir).unwrap().unlock(&credlet_api::Secret::new("1234")).await.unwrap_err();
+    assert!(matches!(told, ControlError::Silent { limit, .. } if limit > Duration::from_secs(10)), "{told:?}");
+    let told = Daemon::new(dir, home.path().join("no program"), Vec::new()).ask(None).await.unwrap_err();
+    assert!(matches!(told, DaemonError::Control(ControlError::Silent { .. })), "{told:?}");
+    assert!(told.hints().concat().contains(&format!("kill -CONT {pid}")), "{:?}", told.hints());
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ fn answer(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::usage(format!("this system has no means to wait: {error}")))?;
     runtime.block_on(async {
-        let answer = daemon.ask(lock_file.as_deref()).await.map_err(super::life::told)?;
+        let answer = daemon.ask(lock_file.as_deref()).await.map_err(super::life::asked)?;
         if let Some(question) = answer.wants {
             unlock(&dir, &question, info.spec.interactive).await?;
         }
@@ -104,7 +104,7 @@ pub(super) async fn unlock(dir: &Dir, question: &str, interactive: bool) -> Resu
             .hint(format!("tell it with `credlet proxy unlock {}`", &name[..name.len().min(8)])));
     }
     let pin = person::ask(question)?;
-    Control::of(dir).map_err(super::life::told)?.unlock(&pin).await.map_err(super::life::told)
+    Control::of(dir).map_err(super::life::asked)?.unlock(&pin).await.map_err(super::life::asked)
 }
 
 /// `--foreground`: this process is the proxy, for as long as its client lives.
