@@ -177,6 +177,23 @@ async fn a_daemon_that_is_killed_while_it_starts_is_started_again() {
 }
 
 #[test]
+fn a_daemon_that_hangs_while_it_starts_is_ended_when_its_time_is_over() {
+    let stage = Stage::new();
+    let (_lock, path) = locked(stage.home.path(), "lock");
+    let stall = stage.home.path().join("stall");
+    // On a busy machine it takes a while until it gets as far as that.
+    for patience in ["1", "4", "16", "60"] {
+        let role = stage.role("plugin that starts a daemon", &path).with("TEST_STALLS", &stall);
+        let answer = heard(role.with("TEST_PATIENCE", patience).play());
+        assert_eq!(answer, format!("error: the proxy did not start within {patience} seconds\n"));
+        if let Ok(pid) = std::fs::read_to_string(&stall) {
+            return wait_for_end(pid.parse().unwrap());
+        }
+    }
+    panic!("it never began to start");
+}
+
+#[test]
 fn a_daemon_that_is_killed_each_time_is_given_up_and_one_that_crashes_is_not_tried_again() {
     for (signal, starts, said) in [("9", 4, "it was ended by SIGKILL"), ("6", 1, "it ended without a word")] {
         let stage = Stage::new();

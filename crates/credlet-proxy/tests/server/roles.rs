@@ -149,7 +149,7 @@ fn write_start(dir: &Dir) {
 
 fn plugin_with_daemon() {
     let mut daemon = Daemon::new(options().dir, std::env::current_exe().unwrap(), Vec::new());
-    daemon.patience = Duration::from_secs(120);
+    daemon.patience = Duration::from_secs(told("TEST_PATIENCE").map_or(120, |seconds| seconds.parse().unwrap()));
     daemon.inherit = Inherit::AllBut(vec!["OTHERS_*".to_owned()]);
     // What is still single here may be told so.
     #[expect(unsafe_code, reason = "the environment is the daemon's, and there is one thread")]

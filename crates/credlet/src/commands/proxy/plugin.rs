@@ -19,8 +19,8 @@ use super::{SignerArgs, Wanted, identity, person, signer};
 use crate::args::Global;
 use crate::error::CliError;
 
-/// A person may have to find a card and type a PIN.
-const WITH_PERSON: std::time::Duration = std::time::Duration::from_secs(5 * 60);
+/// A person may have to find a card. Clients give us 5 minutes, in the end of which we have to tidy up.
+const WITH_PERSON: std::time::Duration = std::time::Duration::from_secs(5 * 60 - 10);
 
 pub(super) fn run(wanted: Wanted, global: &Global, words: &[OsString]) -> ExitCode {
     if wanted.life.foreground {
