@@ -59,6 +59,24 @@ fn a_plugin_in_the_foreground_is_the_proxy_and_goes_with_its_client() {
 }
 
 #[test]
+fn a_plugin_in_the_foreground_whose_client_is_gone_already_ends_well_and_without_a_word() {
+    let home = with_headers("");
+    let file = home.path("headers");
+    let mut command = home.command(&["proxy", "headers", "--foreground", "--file", file.to_str().unwrap()]);
+    let info = serde_json::json!({
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "spec": {
+            "interactive": false,
+            "lockFilePath": home.path("no such lock"),
+            "cluster": {"server": "https://127.0.0.1:1"},
+        },
+    });
+    command.env("KUBERNETES_EXEC_INFO", info.to_string());
+    assert_eq!(home.finish(command).data(), "");
+}
+
+#[test]
 fn a_daemon_keeps_a_log_for_its_user_alone_with_paths_and_without_queries_or_secrets() {
     for (more, each_request) in [("", false), (", -v, '3'", true)] {
         let home = with_headers(more);

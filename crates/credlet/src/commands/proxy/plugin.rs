@@ -11,7 +11,7 @@ use credlet_api::plugin::{self, Failure, Question as _};
 use credlet_core::{Env as _, SystemEnv, World, become_program};
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Control, Daemon, LogFile, Server, Stdio, close_to_others};
+use credlet_proxy::server::{Control, Daemon, LogFile, ServeError, Server, Stdio, close_to_others};
 use credlet_proxy::sign::Signer;
 
 use super::life::{Place, end, program, runtime};
@@ -168,8 +168,11 @@ fn begin(wanted: Wanted, global: &Global, info: &ExecInfo) -> Result<(Server, to
     close_to_others().map_err(|error| CliError::usage(format!("this process cannot be made safe: {error}")))?;
     let signer = unlocked(wanted.signer, &place.cluster, &system, info.spec.interactive)?;
     let runtime = runtime()?;
-    let server = runtime.block_on(Server::bind(signer, options)).map_err(super::life::told)?;
-    Ok((server, runtime))
+    match runtime.block_on(Server::bind(signer, options)) {
+        // Nobody is left who could be told, and nothing went wrong.
+        Err(ServeError::ClientGone) => end(0),
+        bound => Ok((bound.map_err(super::life::told)?, runtime)),
+    }
 }
 
 /// The signer of this very process, in whose place somebody may be asked.
