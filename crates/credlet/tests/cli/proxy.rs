@@ -284,6 +284,7 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
         (vec!["proxy", "file", "--key", "/k"], "--certificate"),
         (vec!["proxy", "file", "--key", "k", "--certificate", "/c"], "its full path"),
         (vec!["proxy", "sigv4", "--linger", "soon"], "--linger"),
+        (vec!["proxy", "sigv4", "--max-life", "0"], "serves nobody"),
         (vec!["proxy", "exec", "--deny", "exec,ecex", "--", "x"], "one of exec, attach"),
         (vec!["proxy", "exec", "--allow", "/api", "--", "x"], "verbs and a path"),
         (vec!["proxy", "exec", "--socket-group", "no such group", "--", "x"], "there is no such group"),
@@ -296,6 +297,10 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
         let ran = home.run(&args);
         assert_eq!(ran.code, Some(2), "{args:?}");
         assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
+    }
+    for option in ["--linger", "--max-life"] {
+        let told = home.run(&["proxy", "sigv4", option, "soon"]).stderr;
+        assert!(told.contains("1m30s") && !told.contains("no limit"), "{told}");
     }
     for (uri, wanted) in [("pkcs12:", "begins with `pkcs11:`"), (with_pin.as_str(), "holds a PIN")] {
         let ran = home.run(&["proxy", "pkcs11", uri]);
