@@ -77,6 +77,33 @@ fn a_plugin_in_the_foreground_whose_client_is_gone_already_ends_well_and_without
 }
 
 #[test]
+fn to_ask_a_proxy_something_takes_no_look_at_the_systems_authorities() {
+    let home = with_headers("");
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let pipe = home.path("authorities");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let is_read = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // It waits until somebody reads, who finds nothing there.
+        scope.spawn(|| {
+            let _written = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+            is_read.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        let mut command = home.command(&["proxy", "status"]);
+        command.env("SSL_CERT_FILE", &pipe);
+        let status = home.finish(command);
+        let was_read = is_read.load(std::sync::atomic::Ordering::SeqCst);
+        // Lets the other one go.
+        if !was_read {
+            fs::File::open(&pipe).unwrap();
+        }
+        assert!(status.data().contains("process"), "{status:?}");
+        assert!(!was_read, "a socket of one's own needs none of them");
+    });
+    home.run(&["proxy", "stop"]);
+}
+
+#[test]
 fn a_daemon_keeps_a_log_for_its_user_alone_with_paths_and_without_queries_or_secrets() {
     for (more, each_request) in [("", false), (", -v, '3'", true)] {
         let home = with_headers(more);
