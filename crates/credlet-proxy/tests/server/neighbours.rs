@@ -60,7 +60,7 @@ impl Street {
     fn new(guise: Guise) -> Self {
         let (_home, ca) = (tempfile::tempdir().unwrap(), Ca::new());
         let dir = Dir::open(_home.path().join("street")).unwrap();
-        let ((_reserved, port), upstream) = (reserved(), talker(&ca));
+        let ((_reserved, port), (upstream, _)) = (reserved(), talker(&ca));
         Self { _home, dir, watch: Watch::new(), ca, upstream, authority: authority(), guise, port, _reserved }
     }
 
