@@ -24,7 +24,7 @@ use crate::streams::talker;
 use crate::support::{Simple, cluster, target, within};
 
 /// A port that nobody else gets while this is there. Nobody listens at it.
-fn reserved() -> (TcpSocket, u16) {
+pub(crate) fn reserved() -> (TcpSocket, u16) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_reuseport(true).unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
