@@ -177,7 +177,14 @@ async fn when_one_is_gone_its_clients_are_told_to_ask_again_and_nobody_answers_i
     }
     one.leave().await;
     two.leave().await;
-    assert_eq!(std::fs::read_dir(street.path()).unwrap().count(), 0, "nothing is left, nor a claim to the port");
+    // Nothing is left, nor a claim to the port. A program that another test starts at this moment holds on to all that this
+    // process has open, until it has begun; then the claim falls to whoever leaves next.
+    within(async {
+        while std::fs::read_dir(street.path()).unwrap().count() > 0 {
+            street.house("three").await.leave().await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
