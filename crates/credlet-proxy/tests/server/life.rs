@@ -20,7 +20,7 @@ use http_body_util::BodyExt as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
-use crate::roles::Role;
+use crate::roles::{Role, copy_of_this_program};
 use crate::support::{Proxy, Simple, cluster, locked, speak, target, text, within};
 
 /// What processes need to know.
@@ -275,7 +275,7 @@ async fn another_user_is_refused_even_where_the_permissions_would_let_it_in() {
     let root = rustix::process::geteuid().is_root();
     let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     let program = home.path().join("visitor");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    copy_of_this_program(&program);
     for path in [home.path(), &program, proxy.home.path(), proxy.dir.path()] {
         open(path, 0o755);
     }

@@ -53,6 +53,13 @@ impl Role {
     }
 }
 
+/// A copy of this program for others to play. Not by this process: while it has the copy open to write, a program that
+/// another test starts inherits that for a moment, and what somebody has open to write cannot be run.
+pub(crate) fn copy_of_this_program(to: &Path) {
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 extern "C" fn start() {
     let Some(role) = std::env::var_os(ROLE) else { return };
     match role.to_str().unwrap() {

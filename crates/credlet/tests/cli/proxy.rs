@@ -236,7 +236,11 @@ fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
     // Somebody else, at home elsewhere, with a copy of the program: ours may be where others do not get.
     let theirs = tempfile::tempdir().unwrap();
     let program = theirs.path().join("program");
-    fs::copy(CREDLET, &program).unwrap();
+    // By another process: what this one has open to write, if only for a moment, a program that another test starts just
+    // then has as well, and then it cannot be run.
+    #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
+    let copied = std::process::Command::new("cp").arg(CREDLET).arg(&program).status().unwrap();
+    assert!(copied.success());
     let user = user(&format!("join, '{socket}'")).replace(CREDLET, program.to_str().unwrap());
     let config = home
         .config(&user)
