@@ -4,12 +4,15 @@ use std::time::Duration;
 
 /// `--request-timeout`: `90` is seconds, `1m30s` is Go's way of writing it, and `0` is no limit.
 pub(crate) fn timeout(text: &str) -> Result<Option<Duration>, String> {
+    let limit = span(text).map_err(|how| format!("{how}; 0 is no limit"))?;
+    Ok(Some(limit).filter(|limit| !limit.is_zero()))
+}
+
+/// `--linger`: the same, but `0` is no time at all.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<u32>().ok().map(|seconds| Duration::from_secs(seconds.into()));
-    match seconds.or_else(|| parse(text)) {
-        Some(Duration::ZERO) => Ok(None),
-        Some(limit) => Ok(Some(limit)),
-        None => Err("give seconds, or a number and a unit: 30, 1m30s, 500ms; 0 is no limit".to_owned()),
-    }
+    let how = || "give seconds, or a number and a unit: 30, 1m30s, 500ms".to_owned();
+    seconds.or_else(|| parse(text)).ok_or_else(how)
 }
 
 /// One or more numbers with units: `1h2m3.5s`.
@@ -52,6 +55,14 @@ mod tests {
         assert_eq!(of("500ms"), Some(500));
         assert_eq!(of("0"), None);
         assert_eq!(of("0s"), None);
+        assert_eq!(span("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(span("0"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn that_0_is_no_limit_is_said_where_it_is_true() {
+        assert!(timeout("soon").unwrap_err().ends_with("; 0 is no limit"));
+        assert!(!span("soon").unwrap_err().contains("no limit"));
     }
 
     #[test]

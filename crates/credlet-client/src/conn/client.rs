@@ -101,27 +101,30 @@ impl Client {
     /// What is wrong with the settings.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let server = &settings.server;
-        let tls = Tls::new(settings.crypto.clone(), settings.roots.clone(), settings.clock.clone());
+        let by_proxy = settings.proxy.as_ref().filter(|_| settings.route.is_none());
+        let to_proxy = by_proxy.is_some_and(|proxy| proxy.scheme() == ProxyScheme::Https);
+        let to_server = server.is_https() && settings.route.as_ref().is_none_or(|route| !route.is_private());
+        let tls = || Tls::new(settings.crypto.clone(), settings.roots.clone(), settings.clock.clone());
+        // Only where it is spoken: this reads the system's authorities, which may be more than a hundred files.
+        let tls = (to_proxy || to_server).then(tls).transpose()?;
         let route = match (&settings.route, &settings.proxy) {
             (Some(route), _) => route.clone(),
             (None, None) => Arc::new(Direct::new(settings.limits.connect)),
             (None, Some(proxy)) => Arc::new(Tunnel {
                 direct: Direct::new(settings.limits.connect),
-                tls: match proxy.scheme() {
-                    ProxyScheme::Https => Some(tls.as_ref().map_err(Clone::clone)?.for_proxy()?),
-                    _ => None,
-                },
+                tls: tls.as_ref().filter(|_| to_proxy).map(Tls::for_proxy).transpose()?,
                 forwards: !server.is_https() && proxy.scheme() != ProxyScheme::Socks5,
                 proxy: proxy.clone(),
             }),
         };
-        let tls = if server.is_https() && !route.is_private() {
-            let name = settings.tls_server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(server.host());
-            let name = ServerName::try_from(name.to_owned())
-                .map_err(|_| Error::Server { reason: "has a host that no certificate can be for" })?;
-            Some((tls?, name))
-        } else {
-            None
+        let tls = match tls.filter(|_| to_server) {
+            Some(tls) => {
+                let name = settings.tls_server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(server.host());
+                let name = ServerName::try_from(name.to_owned())
+                    .map_err(|_| Error::Server { reason: "has a host that no certificate can be for" })?;
+                Some((tls, name))
+            }
+            None => None,
         };
         let (usual, made) = (Arc::default(), Arc::default());
         let session = tls.as_ref().map(|(tls, name)| Ok((tls.session(None)?, name.clone()))).transpose()?;

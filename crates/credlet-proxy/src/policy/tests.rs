@@ -129,6 +129,19 @@ fn acting_for_somebody_else_is_denied_by_the_headers_that_say_so() {
 }
 
 #[test]
+fn to_read_one_object_is_no_watch_whatever_its_query_says() {
+    check(
+        "--allow list,watch /api/v1/namespaces/shop/**",
+        &["GET /api/v1/namespaces/shop/pods?watch=1", "GET /api/v1/namespaces/shop/pods"],
+        &[
+            "GET /api/v1/namespaces/shop/secrets/key?watch=1",
+            "GET /api/v1/namespaces/shop/pods/web/log?watch=true",
+            "GET /api/v1/namespaces/shop?watch",
+        ],
+    );
+}
+
+#[test]
 fn with_a_list_only_what_is_on_it_goes_on() {
     check(
         "--allow get,list,watch /api/v1/namespaces/shop/** + --allow create /apis/batch/v1/namespaces/*/jobs + --allow discovery",

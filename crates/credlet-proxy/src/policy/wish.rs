@@ -101,8 +101,10 @@ impl<'a> Wish<'a> {
         let named = object.is_none_or(|object| object.name.is_some());
         let verb = match *request.method() {
             _ if upgrades || is_line => Verb::Connect,
-            Method::GET | Method::HEAD if object.is_some() && (watch || watches(request.uri().query())) => Verb::Watch,
+            Method::GET | Method::HEAD if watch && object.is_some() => Verb::Watch,
+            // Before the query is looked at: where the path names one object the API server does not look at it either.
             Method::GET | Method::HEAD if named => Verb::Get,
+            Method::GET | Method::HEAD if watches(request.uri().query()) => Verb::Watch,
             Method::GET | Method::HEAD => Verb::List,
             Method::POST => Verb::Create,
             Method::PUT => Verb::Update,
@@ -197,6 +199,14 @@ mod tests {
             ("GET", "/api/v1/pods?watch=0&watch=1", "list"),
             ("GET", "/api/v1/pods?watch=0;&watch=1", "watch"),
             ("GET", "/api/v1/pods?watch=%zz", "list"),
+            // Of one object that the path names, all that is asked for is what it is now.
+            ("GET", "/api/v1/namespaces/a/pods/x?watch=1", "get"),
+            ("HEAD", "/api/v1/namespaces/a/pods/x?watch=true", "get"),
+            ("GET", "/api/v1/namespaces/a?watch=1", "get"),
+            ("GET", "/api/v1/namespaces/a/pods/x/log?watch=1", "get"),
+            // One that a selector names can be watched: that is how it is done.
+            ("GET", "/api/v1/namespaces/a/pods?watch=1&fieldSelector=metadata.name%3Dx", "watch"),
+            ("GET", "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dx", "list"),
             ("GET", "/api/v1/watch/pods", "watch"),
             ("GET", "/api/v1/watch/namespaces/a/pods/x", "watch"),
             ("POST", "/api/v1/namespaces/a/pods", "create"),

@@ -31,7 +31,8 @@ pub struct Daemon {
     /// What it gets of our environment, which stays with it for as long as it lives: all, unless its author knows what
     /// it needs.
     pub inherit: Inherit,
-    /// How long its start may take: 30 s unless a person has to act.
+    /// How long it may take to find it, or to start it: 25 s unless a person has to act. One that has not begun to listen
+    /// by then is ended. Clients give a plugin 30 s, and if they ended it first, the daemon would go on.
     pub patience: Duration,
 }
 
@@ -53,7 +54,7 @@ const READY: &str = "ready";
 impl Daemon {
     /// With the usual patience.
     pub fn new(dir: Dir, program: PathBuf, args: Vec<OsString>) -> Self {
-        Self { dir, program, args, inherit: Inherit::ALL, patience: Duration::from_secs(30) }
+        Self { dir, program, args, inherit: Inherit::ALL, patience: Duration::from_secs(25) }
     }
 
     /// The answer for a client: one that keeps this file locked, or one that knows nothing of sockets and locks.
@@ -61,33 +62,42 @@ impl Daemon {
     /// # Errors
     /// When no daemon is there and none can be started.
     pub async fn ask(&self, lock_file: Option<&Path>) -> Result<Answer, DaemonError> {
+        let mut starting = None;
+        let asked = tokio::time::timeout(self.patience, self.find_or_start(lock_file, &mut starting)).await;
+        asked.unwrap_or_else(|_| {
+            // It would hang on for ever beside the one that the next plugin starts, and beside all after that.
+            starting.into_iter().for_each(Starting::give_up);
+            Err(DaemonError::TimedOut { limit: self.patience })
+        })
+    }
+
+    /// `starting` is the one that has been started and has not said a word yet.
+    async fn find_or_start(
+        &self,
+        lock_file: Option<&Path>,
+        starting: &mut Option<Starting>,
+    ) -> Result<Answer, DaemonError> {
         // The usual case: it is there.
         if let Some(answer) = self.try_ask(lock_file).await? {
             return Ok(answer);
         }
-        let whole = async {
-            let _turn = self.turn().await?;
-            let mut trouble = "it ended at once".to_owned();
-            // Whoever had the turn before us may have started it. One that ends just now makes room for another.
-            for pause in PAUSES {
-                if let Some(answer) = self.try_ask(lock_file).await? {
-                    return Ok(answer);
-                }
-                SystemClock::new().sleep(pause).await;
-                match self.start().await? {
-                    Begun::Ready => {}
-                    // Started by hand, perhaps; or by a plugin that was killed when it had done so.
-                    Begun::Not(message) if message == ServeError::Taken.to_string() => {}
-                    Begun::Not(message) => return Err(DaemonError::Failed { message }),
-                    Begun::Killed => trouble = format!("it {}", Ended::KILLED),
-                }
+        let _turn = self.turn().await?;
+        let mut trouble = "it ended at once".to_owned();
+        // Whoever had the turn before us may have started it. One that ends just now makes room for another.
+        for pause in PAUSES {
+            if let Some(answer) = self.try_ask(lock_file).await? {
+                return Ok(answer);
             }
-            self.try_ask(lock_file).await?.ok_or(DaemonError::Failed { message: trouble })
-        };
-        match tokio::time::timeout(self.patience, whole).await {
-            Ok(result) => result,
-            Err(_) => Err(DaemonError::TimedOut { limit: self.patience }),
+            SystemClock::new().sleep(pause).await;
+            match self.start(starting).await? {
+                Begun::Ready => {}
+                // Started by hand, perhaps; or by a plugin that was killed when it had done so.
+                Begun::Not(message) if message == ServeError::Taken.to_string() => {}
+                Begun::Not(message) => return Err(DaemonError::Failed { message }),
+                Begun::Killed => trouble = format!("it {}", Ended::KILLED),
+            }
         }
+        self.try_ask(lock_file).await?.ok_or(DaemonError::Failed { message: trouble })
     }
 
     /// `None`: nobody is there.
@@ -113,10 +123,10 @@ impl Daemon {
     }
 
     /// Starts it and waits for its word.
-    async fn start(&self) -> Result<Begun, DaemonError> {
+    async fn start(&self, ours: &mut Option<Starting>) -> Result<Begun, DaemonError> {
         let env = SystemEnv.vars().into_iter().filter(|(name, _)| self.inherit.passes(name));
         let started = start_reporting(&self.program, &self.args, env);
-        let mut starting = started.map_err(|reason| DaemonError::Start { reason })?;
+        let starting = ours.insert(started.map_err(|reason| DaemonError::Start { reason })?);
         let Some(mut report) = starting.report() else {
             return Err(DaemonError::Failed { message: "it cannot be heard".into() });
         };
@@ -128,19 +138,16 @@ impl Daemon {
             let _ = give.send(text);
         });
         reading.map_err(|error| DaemonError::Start { reason: error.into() })?;
-        let text = match tokio::time::timeout(self.patience, take).await {
-            Ok(text) => text.unwrap_or_default(),
-            Err(_) => {
-                starting.give_up();
-                return Err(DaemonError::TimedOut { limit: self.patience });
-            }
-        };
-        Ok(match text.trim() {
+        let text = take.await.unwrap_or_default();
+        let begun = match text.trim() {
             READY => Begun::Ready,
-            "" if end_of(&mut starting).await == Some(Ended::KILLED) => Begun::Killed,
+            "" if end_of(starting).await == Some(Ended::KILLED) => Begun::Killed,
             "" => Begun::Not("it ended without a word".into()),
             message => Begun::Not(credlet_api::visible(message)),
-        })
+        };
+        // It stands on its own feet now, or has fallen.
+        *ours = None;
+        Ok(begun)
     }
 
     /// To be called first in the daemon's own process, before it has threads or open files: those that it has were left
@@ -228,4 +235,14 @@ pub enum DaemonError {
         /// How long it was given.
         limit: Duration,
     },
+}
+
+impl DaemonError {
+    /// What the person reading this can do, one line each.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Control(error) => error.hints(),
+            _ => Vec::new(),
+        }
+    }
 }

@@ -16,7 +16,7 @@ pub(super) fn limit(headers: &HeaderMap, largest: u32) -> Result<(), Trouble> {
 pub(super) fn one_length(headers: &HeaderMap) -> Result<(), Trouble> {
     let codings: Vec<_> = items(headers, &TRANSFER_ENCODING).collect();
     let coded = headers.contains_key(TRANSFER_ENCODING);
-    if coded && !matches!(codings.as_slice(), [one] if one.eq_ignore_ascii_case("chunked")) {
+    if coded && !matches!(codings.as_slice(), [one] if one.eq_ignore_ascii_case(b"chunked")) {
         return Err(Trouble::malformed("a body may be coded for its transfer as `chunked`, once, and in no other way"));
     }
     if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
@@ -50,17 +50,21 @@ pub(super) fn clean_request(headers: &mut HeaderMap) {
 
 /// Takes away what was for the hop from the API server to us, and the mark of our own answers: nobody else sets it.
 pub(super) fn clean_response(headers: &mut HeaderMap) {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        // The pieces count, and without their mark the HTTP library would hold the body to this length, or to none.
+        headers.remove(CONTENT_LENGTH);
+    }
     remove_hop_and(headers, |name| *name == ERROR);
 }
 
 /// Removes what is for one hop, and more. It looks at each name once and mostly finds nothing.
 fn remove_hop_and(headers: &mut HeaderMap, more: impl Fn(&HeaderName) -> bool) {
-    let named: Vec<&str> = items(headers, &CONNECTION).collect();
+    let named: Vec<&[u8]> = items(headers, &CONNECTION).collect();
     let is_for_hop = |name: &HeaderName| {
         [CONNECTION, TRANSFER_ENCODING, UPGRADE].contains(name)
             || name.as_str() == "keep-alive"
             || name.as_str().starts_with("proxy-")
-            || named.iter().any(|named| named.eq_ignore_ascii_case(name.as_str()))
+            || named.iter().any(|named| named.eq_ignore_ascii_case(name.as_str().as_bytes()))
     };
     let found: Vec<HeaderName> = headers.keys().filter(|name| is_for_hop(name) || more(name)).cloned().collect();
     for name in found {
@@ -75,9 +79,9 @@ pub(super) fn wanted_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     if request.version() != Version::HTTP_11 || !lists(headers, &CONNECTION, "upgrade") {
         return None;
     }
-    let is_http = |protocol: &str| {
+    let is_http = |protocol: &[u8]| {
         let protocol = protocol.to_ascii_lowercase();
-        protocol == "h2c" || protocol == "h2" || protocol.starts_with("http")
+        protocol == b"h2c" || protocol == b"h2" || protocol.starts_with(b"http")
     };
     if items(headers, &UPGRADE).any(is_http) {
         return None;
@@ -92,13 +96,14 @@ pub(super) fn ask_for_upgrade(headers: &mut HeaderMap, protocol: &HeaderValue) {
 }
 
 fn lists(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
-    items(headers, name).any(|found| found.eq_ignore_ascii_case(item))
+    items(headers, name).any(|found| found.eq_ignore_ascii_case(item.as_bytes()))
 }
 
-/// The members of a list, over all headers of the name.
-fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
+/// The members of a list, over all headers of the name. Bytes, as the next one reads them: a member that is no text must
+/// not hide its neighbours.
+fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    let values = headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
+    values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
 }
 
 #[cfg(test)]
@@ -159,6 +164,35 @@ mod tests {
         ] {
             assert!(one_length(&map(bad)).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_list_with_something_that_is_no_text_is_read_all_the_same() {
+        let strange = |bytes: &'static [u8]| HeaderValue::from_bytes(bytes).unwrap();
+        let mut headers = map(&[("x-hop", "1"), ("x-end", "1")]);
+        headers.insert(CONNECTION, strange(b"close, x-hop, \xff"));
+        clean_request(&mut headers);
+        assert_eq!(left(&headers), ["x-end"]);
+
+        let mut request = Request::new(());
+        *request.headers_mut() = map(&[("connection", "upgrade")]);
+        for (protocol, is_one) in [(&b"\xff, h2c"[..], false), (b"HTTP/2.0, \xff", false), (b"\xff", true)] {
+            request.headers_mut().insert(UPGRADE, strange(protocol));
+            assert_eq!(wanted_upgrade(&request).is_some(), is_one, "{protocol:?}");
+        }
+        let mut coded = map(&[("transfer-encoding", "chunked")]);
+        coded.append(TRANSFER_ENCODING, strange(b"\xff"));
+        assert!(one_length(&coded).is_err());
+    }
+
+    #[test]
+    fn an_answer_in_pieces_has_no_length_besides() {
+        let mut headers = map(&[("transfer-encoding", "chunked"), ("content-length", "3"), ("date", "x")]);
+        clean_response(&mut headers);
+        assert_eq!(left(&headers), ["date"]);
+        let mut headers = map(&[("content-length", "3")]);
+        clean_response(&mut headers);
+        assert_eq!(left(&headers), ["content-length"]);
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) struct Leases {
 struct Book {
     /// By device and inode. A client that runs its plugin again names the same file.
     files: BTreeSet<(u64, u64)>,
+    /// Whether there was ever one.
+    any_yet: bool,
     /// By the monotonic time.
     until: Duration,
     closed: bool,
@@ -68,6 +70,7 @@ impl Leases {
             if !book.files.insert(key) {
                 return Ok(Taken::Held);
             }
+            book.any_yet = true;
             self.held.send_replace(book.files.len());
         }
         let leases = Arc::clone(self);
@@ -92,6 +95,11 @@ impl Leases {
     /// Until when somebody holds on for a time.
     pub(super) fn until(&self) -> Duration {
         self.book().until
+    }
+
+    /// Whether a client with a lock has ever come, though it be gone again.
+    pub(super) fn any_yet(&self) -> bool {
+        self.book().any_yet
     }
 
     /// How many files are locked.

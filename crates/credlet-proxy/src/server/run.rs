@@ -306,26 +306,26 @@ async fn unneeded(shared: &Shared, linger: Duration) {
     let clock = &shared.clock;
     let mut held = shared.leases.held();
     let mut since = clock.monotonic();
-    let mut patience = linger;
-    if *held.borrow_and_update() == 0 {
-        patience = patience.max(FIRST_CLIENT);
-    }
     loop {
         if *held.borrow_and_update() > 0 {
             // The leases live as long as we do.
             let _ = held.wait_for(|held| *held == 0).await;
-            (since, patience) = (clock.monotonic(), linger);
+            since = clock.monotonic();
         }
+        // Not by who is there now: the first client may have died before anybody looked, and there will be no other
+        // where the plugin is the proxy.
+        let patience = if shared.leases.any_yet() { linger } else { linger.max(FIRST_CLIENT) };
         let now = clock.monotonic();
         let busy = shared.metrics.in_flight() > 0 && !patience.is_zero();
-        let since = if busy { now } else { since.max(shared.metrics.last_end()) };
-        let until = (since + patience).max(shared.leases.until());
+        let idle = if busy { now } else { since.max(shared.metrics.last_end()) };
+        let until = (idle + patience).max(shared.leases.until());
         if until <= now && shared.leases.close(now) {
             return;
         }
         tokio::select! {
             () = clock.sleep(until.saturating_sub(now).max(Duration::from_millis(10))) => {}
-            _ = held.changed() => {}
+            // Somebody has come, and has perhaps gone again.
+            _ = held.changed() => since = clock.monotonic(),
         }
     }
 }
@@ -411,11 +411,84 @@ pub enum ServeError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::path::Path;
+
+    use credlet_api::exec::Cluster;
+    use credlet_client::conn::{Credential, Crypto};
+    use credlet_core::{ManualClock, World};
+
+    use super::super::Target;
     use super::*;
+    use crate::dir::Dir;
+    use crate::sign::Signing;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Signer for Nobody {
+        fn credential(&self) -> Signing<'_, Credential> {
+            Box::pin(async { Ok(Credential::default()) })
+        }
+    }
+
+    /// A proxy that does not linger, about to run. Its clock stands still.
+    async fn bound(home: &Path, leases: Vec<PathBuf>) -> (ManualClock, Server) {
+        let clock = ManualClock::new(jiff::Timestamp::UNIX_EPOCH);
+        let mut world = World::system();
+        world.clock = Arc::new(clock.clone());
+        let cluster = Cluster { server: "http://127.0.0.1:1".into(), ..Cluster::default() };
+        let target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).unwrap();
+        let mut options = Options::new(target, Dir::open(home.join("d")).unwrap());
+        (options.leases, options.linger, options.hop) = (leases, Duration::ZERO, Hop::Plain);
+        options.heeds_signals = false;
+        (clock, Server::bind(Arc::new(Nobody), options).await.unwrap())
+    }
+
+    /// How it ended. A test that would hang fails instead.
+    async fn ended(running: impl Future<Output = Ended>) -> Ended {
+        tokio::time::timeout(Duration::from_secs(60), running).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_proxy_whose_client_is_gone_before_it_runs_waits_for_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("lock");
+        // Its client is killed already: the file is there, and nobody has it locked.
+        File::create(&path).unwrap();
+        let (_clock, server) = bound(home.path(), vec![path]).await;
+        server.shared.leases.held().wait_for(|held| *held == 0).await.unwrap();
+        assert_eq!(ended(server.run()).await, Ended::Unneeded);
+    }
+
+    #[tokio::test]
+    async fn a_daemon_waits_for_its_first_client_and_not_for_another_when_that_one_came_and_went() {
+        let home = tempfile::tempdir().unwrap();
+        let (clock, server) = bound(home.path(), Vec::new()).await;
+        let running = tokio::spawn(server.run());
+        tokio::task::yield_now().await;
+        clock.advance(FIRST_CLIENT - Duration::from_secs(1));
+        tokio::task::yield_now().await;
+        assert!(!running.is_finished(), "somebody started it");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(ended(async { running.await.unwrap() }).await, Ended::Unneeded);
+
+        let (_clock, server) = bound(home.path(), Vec::new()).await;
+        let (leases, path) = (Arc::clone(&server.shared.leases), home.path().join("lock"));
+        let running = tokio::spawn(server.run());
+        tokio::task::yield_now().await;
+        File::create(&path).unwrap();
+        assert_eq!(leases.take(&path).unwrap(), Taken::Held);
+        // The runtime has one thread, which is this one: the proxy does not see it before it is over.
+        while *leases.held().borrow() > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(ended(async { running.await.unwrap() }).await, Ended::Unneeded);
+    }
 
     #[test]
     fn a_path_becomes_a_url_whatever_is_in_it() {
-        let url = |path: &str| socket_url(std::path::Path::new(path));
+        let url = |path: &str| socket_url(Path::new(path));
         assert_eq!(url("/run/user/1000/credlet/0a/s.sock"), "unix:///run/user/1000/credlet/0a/s.sock");
         assert_eq!(url("/tmp/a b%?#é"), "unix:///tmp/a%20b%25%3F%23%C3%A9");
     }

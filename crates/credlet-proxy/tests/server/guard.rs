@@ -77,9 +77,8 @@ async fn no_page_of_a_browser_is_given_leave_to_read_an_answer() {
     assert_eq!(upstream.last_request().path, "/index.html");
 }
 
-const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
-
-/// Time passes when nothing else happens. The proxy's own life is timed by another clock, which stands still.
+/// Time passes when nothing else happens. The proxy's own life is timed by another clock, which stands still. There is no
+/// limit here: while a packet is on its way nothing else happens, and time would pass to that one, too.
 #[tokio::test(start_paused = true)]
 async fn who_connects_and_says_nothing_or_only_the_half_is_not_waited_for_for_ever() {
     let ca = Ca::new();
@@ -98,12 +97,12 @@ async fn who_connects_and_says_nothing_or_only_the_half_is_not_waited_for_for_ev
         let mut stream = proxy.connect().await;
         stream.write_all(said.as_bytes()).await.unwrap();
         let mut heard = Vec::new();
-        tokio::time::timeout(HOUR, stream.read_to_end(&mut heard)).await.unwrap().unwrap();
+        stream.read_to_end(&mut heard).await.unwrap();
         assert!(!heard.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&heard));
     }
     // A handshake that is never begun.
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", proxy.port.unwrap())).await.unwrap();
-    assert_eq!(tokio::time::timeout(HOUR, stream.read(&mut [0; 1])).await.unwrap().unwrap(), 0);
+    assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0);
     assert_eq!(upstream.counts().requests, 0);
 }
 

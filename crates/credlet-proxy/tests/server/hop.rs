@@ -18,6 +18,7 @@ use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
+use crate::neighbours::reserved;
 use crate::support::{Proxy, Simple, cluster, within};
 
 #[derive(Debug)]
@@ -124,12 +125,12 @@ async fn a_port_serves_those_who_were_given_a_certificate_and_a_new_daemon_still
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "no drafts are left");
 
     let cluster = cluster(&upstream, &ca);
-    let start = |port| {
+    let (_reserved, port) = reserved();
+    let start = || {
         let loopback = Some(Loopback { port, guise: Guise::Server, authority: authority() });
         Proxy::start_with(Simple::nothing(), &cluster, |options| options.loopback = loopback)
     };
-    let first = start(0).await;
-    let port = first.port.unwrap();
+    let first = start().await;
     let answer = first.control().lease(None).await.unwrap().status;
     assert!(answer.proxy_config.is_none() && answer.expiration_timestamp.is_some());
     let again = first.control().lease(None).await.unwrap().status;
@@ -150,7 +151,7 @@ async fn a_port_serves_those_who_were_given_a_certificate_and_a_new_daemon_still
 
     first.control().stop().await.unwrap();
     within(first.running).await.unwrap();
-    let second = start(port).await;
+    let second = start().await;
     assert!(version(&client(&url, &pinned, given, None, true)).await.unwrap().starts_with("200 OK"));
     drop(second);
 }

@@ -10,7 +10,8 @@ use credlet_client::conn::Crypto;
 use credlet_core::{Clock as _, ManualClock, SystemClock, World};
 use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{
-    Authority, Control, ControlError, Ended, Guise, Hop, Loopback, Options, ServeError, Server, Target,
+    Authority, Control, ControlError, Daemon, DaemonError, Ended, Guise, Hop, Loopback, Options, ServeError, Server,
+    Target,
 };
 use credlet_testkit::ca::Ca;
 use credlet_testkit::plugin::wait_for_end;
@@ -19,7 +20,7 @@ use http_body_util::BodyExt as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
-use crate::roles::Role;
+use crate::roles::{Role, copy_of_this_program};
 use crate::support::{Proxy, Simple, cluster, locked, speak, target, text, within};
 
 /// What processes need to know.
@@ -145,8 +146,21 @@ fn a_daemon_has_no_files_of_others_a_strict_umask_nobody_who_looks_into_it_and_t
     let role = stage.role("plugin that starts a daemon", &path).with("TEST_TELLS", &told).with("TEST_FAILS", "done");
     heard(role.with("OTHERS_SECRET", "s3cr3t").play());
     let told = std::fs::read_to_string(told).unwrap();
-    assert!(told.starts_with("files 0, umask 77, NotDumpable, variables "), "{told}");
+    assert!(told.starts_with("files 0, umask 77, NotDumpable, "), "{told}");
     assert!(told.contains("TEST_TELLS") && !told.contains("OTHERS_"), "{told}");
+}
+
+#[test]
+fn a_daemon_may_have_many_files_open_though_whoever_started_it_may_not() {
+    let stage = Stage::new();
+    let (_lock, path) = locked(stage.home.path(), "lock");
+    let told = stage.home.path().join("told");
+    let role = stage.role("plugin that starts a daemon", &path).with("TEST_TELLS", &told).with("TEST_FAILS", "done");
+    heard(role.with("TEST_FILES", "100").play());
+    let told = std::fs::read_to_string(told).unwrap();
+    // Not all there are: what it runs inherits this.
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX).min(1 << 16);
+    assert!(told.contains(&format!(", room for {most} files, ")), "{told}");
 }
 
 #[test]
@@ -176,6 +190,23 @@ async fn a_daemon_that_is_killed_while_it_starts_is_started_again() {
 }
 
 #[test]
+fn a_daemon_that_hangs_while_it_starts_is_ended_when_its_time_is_over() {
+    let stage = Stage::new();
+    let (_lock, path) = locked(stage.home.path(), "lock");
+    let stall = stage.home.path().join("stall");
+    // On a busy machine it takes a while until it gets as far as that.
+    for patience in ["1", "4", "16", "60"] {
+        let role = stage.role("plugin that starts a daemon", &path).with("TEST_STALLS", &stall);
+        let answer = heard(role.with("TEST_PATIENCE", patience).play());
+        assert_eq!(answer, format!("error: the proxy did not start within {patience} seconds\n"));
+        if let Ok(pid) = std::fs::read_to_string(&stall) {
+            return wait_for_end(pid.parse().unwrap());
+        }
+    }
+    panic!("it never began to start");
+}
+
+#[test]
 fn a_daemon_that_is_killed_each_time_is_given_up_and_one_that_crashes_is_not_tried_again() {
     for (signal, starts, said) in [("9", 4, "it was ended by SIGKILL"), ("6", 1, "it ended without a word")] {
         let stage = Stage::new();
@@ -185,6 +216,23 @@ fn a_daemon_that_is_killed_each_time_is_given_up_and_one_that_crashes_is_not_tri
         let seen = std::fs::read_to_string(stage.dir.path().join("starts")).unwrap();
         assert_eq!(seen.lines().count(), starts, "{said}");
     }
+}
+
+/// Time passes when nothing else happens.
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_says_nothing_is_not_waited_for_for_ever_and_is_named_with_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = Dir::open(home.path().join("d")).unwrap();
+    // As one that was stopped: the kernel lets callers in, and nobody answers them.
+    let _stopped = std::os::unix::net::UnixListener::bind(dir.control()).unwrap();
+    let pid = std::process::id();
+    let told = Control::of(&dir).unwrap().status().await.unwrap_err();
+    assert_eq!(told.to_string(), format!("the proxy (process {pid}) did not answer within 10 seconds"));
+    let told = Control::of(&dir).unwrap().unlock(&credlet_api::Secret::new("1234")).await.unwrap_err();
+    assert!(matches!(told, ControlError::Silent { limit, .. } if limit > Duration::from_secs(10)), "{told:?}");
+    let told = Daemon::new(dir, home.path().join("no program"), Vec::new()).ask(None).await.unwrap_err();
+    assert!(matches!(told, DaemonError::Control(ControlError::Silent { .. })), "{told:?}");
+    assert!(told.hints().concat().contains(&format!("kill -CONT {pid}")), "{:?}", told.hints());
 }
 
 #[tokio::test]
@@ -227,7 +275,7 @@ async fn another_user_is_refused_even_where_the_permissions_would_let_it_in() {
     let root = rustix::process::geteuid().is_root();
     let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     let program = home.path().join("visitor");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    copy_of_this_program(&program);
     for path in [home.path(), &program, proxy.home.path(), proxy.dir.path()] {
         open(path, 0o755);
     }

@@ -53,6 +53,13 @@ impl Role {
     }
 }
 
+/// A copy of this program for others to play. Not by this process: while it has the copy open to write, a program that
+/// another test starts inherits that for a moment, and what somebody has open to write cannot be run.
+pub(crate) fn copy_of_this_program(to: &Path) {
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 extern "C" fn start() {
     let Some(role) = std::env::var_os(ROLE) else { return };
     match role.to_str().unwrap() {
@@ -137,8 +144,10 @@ fn about_this_process() -> String {
     let dumpable = rustix::process::dumpable_behavior().unwrap();
     #[cfg(not(target_os = "linux"))]
     let dumpable = "NotDumpable";
+    let room = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap();
     let names = names.collect::<Vec<_>>().join(" ");
-    format!("files {others}, umask {:o}, {dumpable:?}, variables {names}", umask.as_raw_mode())
+    let umask = umask.as_raw_mode();
+    format!("files {others}, umask {umask:o}, {dumpable:?}, room for {room} files, variables {names}")
 }
 
 fn write_start(dir: &Dir) {
@@ -149,8 +158,13 @@ fn write_start(dir: &Dir) {
 
 fn plugin_with_daemon() {
     let mut daemon = Daemon::new(options().dir, std::env::current_exe().unwrap(), Vec::new());
-    daemon.patience = Duration::from_secs(120);
+    daemon.patience = Duration::from_secs(told("TEST_PATIENCE").map_or(120, |seconds| seconds.parse().unwrap()));
     daemon.inherit = Inherit::AllBut(vec!["OTHERS_*".to_owned()]);
+    if let Some(files) = told("TEST_FILES") {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let limit = Rlimit { current: Some(files.parse().unwrap()), ..getrlimit(Resource::Nofile) };
+        setrlimit(Resource::Nofile, limit).unwrap();
+    }
     // What is still single here may be told so.
     #[expect(unsafe_code, reason = "the environment is the daemon's, and there is one thread")]
     // SAFETY: no other thread has been started.

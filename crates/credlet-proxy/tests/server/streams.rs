@@ -20,9 +20,12 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{AnyBody, Proxy, Simple, cluster, empty, text, within};
 
 /// Changes to whatever protocol it is asked for, and says what it hears: each piece as it comes, and at the end how much
-/// it was. On `/shy` it says its piece and its end first, and then listens.
-pub(crate) fn talker(ca: &Ca) -> Upstream {
-    let setup = Upstream::setup(ca).answering(|mut request: Request<Incoming>| {
+/// it was. On `/shy` it says its piece and its end first, and then listens. With it comes how much it has heard in all that
+/// has ended.
+pub(crate) fn talker(ca: &Ca) -> (Upstream, Arc<AtomicUsize>) {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let in_all = Arc::clone(&heard);
+    let setup = Upstream::setup(ca).answering(move |mut request: Request<Incoming>| {
         let Some(protocol) = request.headers().get("upgrade").cloned() else {
             return ControlFlow::Continue(request);
         };
@@ -32,6 +35,7 @@ pub(crate) fn talker(ca: &Ca) -> Upstream {
         }
         let shy = request.uri().path() == "/shy";
         let upgrade = hyper::upgrade::on(&mut request);
+        let in_all = Arc::clone(&in_all);
         tokio::spawn(async move {
             let mut io = TokioIo::new(upgrade.await.unwrap());
             let (mut total, mut piece) = (0, [0; 64 << 10]);
@@ -50,7 +54,7 @@ pub(crate) fn talker(ca: &Ca) -> Upstream {
                     }
                 }
             }
-            HEARD.fetch_add(total, Relaxed);
+            in_all.fetch_add(total, Relaxed);
             if !shy {
                 io.write_all(format!("heard {total}").as_bytes()).await.unwrap();
                 io.shutdown().await.unwrap();
@@ -62,10 +66,8 @@ pub(crate) fn talker(ca: &Ca) -> Upstream {
             answer.header("x-stream-protocol-version", "v4").body(body).unwrap()
         }))
     });
-    setup.start()
+    (setup.start(), heard)
 }
-
-static HEARD: AtomicUsize = AtomicUsize::new(0);
 
 fn upgrade(proxy: &Proxy, path: &str, protocol: &str) -> Request<AnyBody> {
     Request::post(path)
@@ -80,7 +82,7 @@ fn upgrade(proxy: &Proxy, path: &str, protocol: &str) -> Request<AnyBody> {
 #[tokio::test]
 async fn an_upgraded_connection_carries_bytes_both_ways_and_either_side_may_end_first() {
     let ca = Ca::new();
-    let upstream = talker(&ca);
+    let (upstream, heard) = talker(&ca);
     let proxy = Proxy::start(Simple::token("t"), &upstream, &ca).await;
     for protocol in ["SPDY/3.1", "websocket"] {
         let mut response = within(proxy.send(upgrade(&proxy, "/exec?command=sh", protocol))).await;
@@ -103,7 +105,7 @@ async fn an_upgraded_connection_carries_bytes_both_ways_and_either_side_may_end_
         assert_eq!(rest, "heard 5");
     }
 
-    let before = HEARD.load(Relaxed);
+    let before = heard.load(Relaxed);
     let mut response = within(proxy.send(upgrade(&proxy, "/shy", "websocket"))).await;
     let mut io = TokioIo::new(within(hyper::upgrade::on(&mut response)).await.unwrap());
     let mut all = String::new();
@@ -113,7 +115,7 @@ async fn an_upgraded_connection_carries_bytes_both_ways_and_either_side_may_end_
     io.shutdown().await.unwrap();
     drop(io);
     within(async {
-        while HEARD.load(Relaxed) - before < 100_000 {
+        while heard.load(Relaxed) - before < 100_000 {
             tokio::task::yield_now().await;
         }
     })
@@ -123,7 +125,7 @@ async fn an_upgraded_connection_carries_bytes_both_ways_and_either_side_may_end_
 #[tokio::test]
 async fn a_refused_upgrade_is_an_answer_like_any_other_and_one_to_another_http_is_none() {
     let ca = Ca::new();
-    let upstream = talker(&ca);
+    let (upstream, _) = talker(&ca);
     let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
     let response = proxy.send(upgrade(&proxy, "/forbidden", "SPDY/3.1")).await;
     assert_eq!(response.status(), StatusCode::FORBIDDEN);
@@ -138,7 +140,7 @@ async fn a_refused_upgrade_is_an_answer_like_any_other_and_one_to_another_http_i
 #[tokio::test]
 async fn an_upgraded_connection_counts_as_open_and_is_cut_at_the_end() {
     let ca = Ca::new();
-    let upstream = talker(&ca);
+    let (upstream, _) = talker(&ca);
     let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
     let mut response = within(proxy.send(upgrade(&proxy, "/exec", "SPDY/3.1"))).await;
     let mut io = TokioIo::new(within(hyper::upgrade::on(&mut response)).await.unwrap());
@@ -209,7 +211,7 @@ async fn existing_proxy() -> (String, Arc<AtomicUsize>) {
 #[tokio::test]
 async fn requests_and_upgrades_alike_go_through_the_proxy_that_the_cluster_names() {
     let ca = Ca::new();
-    let upstream = talker(&ca);
+    let (upstream, _) = talker(&ca);
     let (url, tunnels) = existing_proxy().await;
     let cluster = Cluster { proxy_url: Secret::new(url), ..cluster(&upstream, &ca) };
     let proxy = Proxy::start_with(Simple::nothing(), &cluster, |options| options.hop = Hop::Plain).await;

@@ -97,7 +97,9 @@ impl Proxy {
         cluster: &Cluster,
         adjust: impl FnOnce(&mut Options),
     ) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        // This user's alone, as where proxies are: only there do they share a port that is asked for by its number.
+        let alone = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let home = tempfile::Builder::new().permissions(alone).tempdir().unwrap();
         let dir = Dir::open(home.path().join("d")).unwrap();
         let mut options = Options::new(target(cluster), dir.clone());
         options.heeds_signals = false;

@@ -3,7 +3,6 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
 use credlet_api::Secret;
 use credlet_api::exec::{Cluster, ExecCredentialStatus};
@@ -198,9 +197,8 @@ async fn spoken(through: &Through, at: SocketAddr, cuts: &[usize], first: &str, 
     within(spoken).await.unwrap()
 }
 
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// Time passes when nothing else happens. The proxy's own life is timed by another clock, which stands still.
+/// Time passes when nothing else happens. The proxy's own life is timed by another clock, which stands still. There is no
+/// limit here: while a packet is on its way nothing else happens, and time would pass to that one, too.
 #[tokio::test(start_paused = true)]
 async fn who_says_nothing_or_only_the_half_is_told_that_it_took_too_long() {
     let ca = Ca::new();
@@ -215,7 +213,7 @@ async fn who_says_nothing_or_only_the_half_is_told_that_it_took_too_long() {
     .await;
     let half = format!("CONNECT {} HTTP/1.1\r\nHost", upstream.address());
     for said in ["", &half] {
-        let heard = tokio::time::timeout(HOUR, told(&proxy, said)).await.unwrap();
+        let heard = told(&proxy, said).await;
         assert!(heard.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{said}: {heard}");
     }
     assert_eq!(upstream.counts().connections, 0);

@@ -22,6 +22,7 @@ pub(crate) use self::policy::PolicyArgs;
 pub(crate) use self::signer::SignerArgs;
 use self::signer::signer;
 use crate::args::Global;
+use crate::duration::span;
 use crate::error::CliError;
 use crate::printer::FormatArg;
 use credlet_proxy::policy::Policy;
@@ -111,10 +112,10 @@ pub(crate) struct LifeArgs {
     #[arg(long)]
     plain: bool,
     /// How long to stay when nobody needs it
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "5m")]
     linger: Duration,
     /// After how long to end in any case
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "12h")]
+    #[arg(long, value_name = "TIME", value_parser = life, default_value = "12h")]
     max_life: Duration,
     /// A variable that the signer depends on: who has another value gets another proxy
     #[arg(long, value_name = "NAME")]
@@ -235,6 +236,8 @@ fn brief(error: &clap::Error) -> String {
     words.join(" ")
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    crate::duration::timeout(text).map(Option::unwrap_or_default)
+/// `--max-life`: with none of it, a proxy would end before the client that had it started could send anything.
+fn life(text: &str) -> Result<Duration, String> {
+    let life = span(text)?;
+    if life.is_zero() { Err("a proxy that ends at once serves nobody: give more than 0".to_owned()) } else { Ok(life) }
 }

@@ -59,6 +59,51 @@ fn a_plugin_in_the_foreground_is_the_proxy_and_goes_with_its_client() {
 }
 
 #[test]
+fn a_plugin_in_the_foreground_whose_client_is_gone_already_ends_well_and_without_a_word() {
+    let home = with_headers("");
+    let file = home.path("headers");
+    let mut command = home.command(&["proxy", "headers", "--foreground", "--file", file.to_str().unwrap()]);
+    let info = serde_json::json!({
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "spec": {
+            "interactive": false,
+            "lockFilePath": home.path("no such lock"),
+            "cluster": {"server": "https://127.0.0.1:1"},
+        },
+    });
+    command.env("KUBERNETES_EXEC_INFO", info.to_string());
+    assert_eq!(home.finish(command).data(), "");
+}
+
+#[test]
+fn to_ask_a_proxy_something_takes_no_look_at_the_systems_authorities() {
+    let home = with_headers("");
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let pipe = home.path("authorities");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let is_read = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // It waits until somebody reads, who finds nothing there.
+        scope.spawn(|| {
+            let _written = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+            is_read.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        let mut command = home.command(&["proxy", "status"]);
+        command.env("SSL_CERT_FILE", &pipe);
+        let status = home.finish(command);
+        let was_read = is_read.load(std::sync::atomic::Ordering::SeqCst);
+        // Lets the other one go.
+        if !was_read {
+            fs::File::open(&pipe).unwrap();
+        }
+        assert!(status.data().contains("process"), "{status:?}");
+        assert!(!was_read, "a socket of one's own needs none of them");
+    });
+    home.run(&["proxy", "stop"]);
+}
+
+#[test]
 fn a_daemon_keeps_a_log_for_its_user_alone_with_paths_and_without_queries_or_secrets() {
     for (more, each_request) in [("", false), (", -v, '3'", true)] {
         let home = with_headers(more);
@@ -191,7 +236,11 @@ fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
     // Somebody else, at home elsewhere, with a copy of the program: ours may be where others do not get.
     let theirs = tempfile::tempdir().unwrap();
     let program = theirs.path().join("program");
-    fs::copy(CREDLET, &program).unwrap();
+    // By another process: what this one has open to write, if only for a moment, a program that another test starts just
+    // then has as well, and then it cannot be run.
+    #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
+    let copied = std::process::Command::new("cp").arg(CREDLET).arg(&program).status().unwrap();
+    assert!(copied.success());
     let user = user(&format!("join, '{socket}'")).replace(CREDLET, program.to_str().unwrap());
     let config = home
         .config(&user)
@@ -266,6 +315,7 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
         (vec!["proxy", "file", "--key", "/k"], "--certificate"),
         (vec!["proxy", "file", "--key", "k", "--certificate", "/c"], "its full path"),
         (vec!["proxy", "sigv4", "--linger", "soon"], "--linger"),
+        (vec!["proxy", "sigv4", "--max-life", "0"], "serves nobody"),
         (vec!["proxy", "exec", "--deny", "exec,ecex", "--", "x"], "one of exec, attach"),
         (vec!["proxy", "exec", "--allow", "/api", "--", "x"], "verbs and a path"),
         (vec!["proxy", "exec", "--socket-group", "no such group", "--", "x"], "there is no such group"),
@@ -278,6 +328,10 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
         let ran = home.run(&args);
         assert_eq!(ran.code, Some(2), "{args:?}");
         assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
+    }
+    for option in ["--linger", "--max-life"] {
+        let told = home.run(&["proxy", "sigv4", option, "soon"]).stderr;
+        assert!(told.contains("1m30s") && !told.contains("no limit"), "{told}");
     }
     for (uri, wanted) in [("pkcs12:", "begins with `pkcs11:`"), (with_pin.as_str(), "holds a PIN")] {
         let ran = home.run(&["proxy", "pkcs11", uri]);

@@ -10,7 +10,7 @@ use credlet_client::conn::Crypto;
 use credlet_core::{Env as _, SystemEnv, World};
 use credlet_plugins::proxy::bridge::{Bridge, Door};
 use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Daemon, Hop, LogFile, Loopback, Options, Server, Target};
+use credlet_proxy::server::{Daemon, DaemonError, Hop, LogFile, Loopback, Options, Server, Target};
 
 use super::identity::{self, Known};
 use super::{LifeArgs, Verb, Wanted, authority, authority_file, signer};
@@ -96,6 +96,13 @@ pub(super) fn program() -> Result<std::path::PathBuf, CliError> {
 
 pub(super) fn told(error: impl std::error::Error + 'static) -> CliError {
     CliError::usage(chain(&error))
+}
+
+/// The same, by one who asked a proxy something.
+pub(super) fn asked(error: impl Into<DaemonError>) -> CliError {
+    let error = error.into();
+    let hints = error.hints();
+    hints.into_iter().fold(told(error), CliError::hint)
 }
 
 /// One thread does the work: to hand a request from thread to thread costs as much as to pass it on. Whoever waits for a

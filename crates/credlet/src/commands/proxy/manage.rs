@@ -7,7 +7,7 @@ use credlet_proxy::dir::Dir;
 use credlet_proxy::server::{Control, ControlError, Report};
 use serde::Serialize;
 
-use super::life::told;
+use super::life::asked;
 use super::{LsArgs, WhichArgs, plugin};
 use crate::commands::Outcome;
 use crate::error::CliError;
@@ -78,10 +78,10 @@ fn name(dir: &Dir) -> String {
 async fn all() -> Result<Vec<(Dir, Report)>, CliError> {
     let mut found = Vec::new();
     for dir in Dir::list(&SystemEnv).into_iter().filter(Dir::is_served) {
-        match Control::of(&dir).map_err(told)?.status().await {
+        match Control::of(&dir).map_err(asked)?.status().await {
             Ok(report) => found.push((dir, report)),
             Err(ControlError::Gone) => {}
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(asked(error)),
         }
     }
     Ok(found)
@@ -141,7 +141,7 @@ pub(super) fn metrics(args: &WhichArgs) -> Outcome {
     runtime::run(async {
         let mut printer = Printer::default();
         for (dir, _) in meant(args).await? {
-            printer.write(Control::of(&dir).map_err(told)?.metrics().await.map_err(told)?.as_bytes());
+            printer.write(Control::of(&dir).map_err(asked)?.metrics().await.map_err(asked)?.as_bytes());
         }
         printer.done()?;
         Ok(Exit::Ok)
@@ -164,9 +164,9 @@ pub(super) fn stop(args: &WhichArgs) -> Outcome {
     runtime::run(async {
         let mut printer = Printer::default();
         for (dir, _) in meant(args).await? {
-            match Control::of(&dir).map_err(told)?.stop().await {
+            match Control::of(&dir).map_err(asked)?.stop().await {
                 Ok(()) | Err(ControlError::Gone) => printer.foreign(&format!("{}: told to end", name(&dir))),
-                Err(error) => return Err(told(error)),
+                Err(error) => return Err(asked(error)),
             }
         }
         printer.done()?;

@@ -11,7 +11,7 @@ use credlet_api::plugin::{self, Failure, Question as _};
 use credlet_core::{Env as _, SystemEnv, World, become_program};
 use credlet_proxy::client::{ExecProxies, SWITCH};
 use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Control, Daemon, LogFile, Server, Stdio, close_to_others};
+use credlet_proxy::server::{Control, Daemon, LogFile, ServeError, Server, Stdio, close_to_others};
 use credlet_proxy::sign::Signer;
 
 use super::life::{Place, end, program, runtime};
@@ -19,8 +19,8 @@ use super::{SignerArgs, Wanted, identity, person, signer};
 use crate::args::Global;
 use crate::error::CliError;
 
-/// A person may have to find a card and type a PIN.
-const WITH_PERSON: std::time::Duration = std::time::Duration::from_secs(5 * 60);
+/// A person may have to find a card. Clients give us 5 minutes, in the end of which we have to tidy up.
+const WITH_PERSON: std::time::Duration = std::time::Duration::from_secs(5 * 60 - 10);
 
 /// Behind a bridge there is nobody who would hold the lock.
 pub(crate) const NO_FOREGROUND: &str = "a bridge is served by a daemon: leave out --foreground";
@@ -69,7 +69,7 @@ fn answer(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::usage(format!("this system has no means to wait: {error}")))?;
     runtime.block_on(async {
-        let answer = daemon.ask(lock_file.as_deref()).await.map_err(super::life::told)?;
+        let answer = daemon.ask(lock_file.as_deref()).await.map_err(super::life::asked)?;
         if let Some(question) = answer.wants {
             unlock(&dir, &question, info.spec.interactive).await?;
         }
@@ -107,7 +107,7 @@ pub(super) async fn unlock(dir: &Dir, question: &str, interactive: bool) -> Resu
             .hint(format!("tell it with `credlet proxy unlock {}`", &name[..name.len().min(8)])));
     }
     let pin = person::ask(question)?;
-    Control::of(dir).map_err(super::life::told)?.unlock(&pin).await.map_err(super::life::told)
+    Control::of(dir).map_err(super::life::asked)?.unlock(&pin).await.map_err(super::life::asked)
 }
 
 /// `--foreground`: this process is the proxy, for as long as its client lives.
@@ -171,8 +171,11 @@ fn begin(wanted: Wanted, global: &Global, info: &ExecInfo) -> Result<(Server, to
     close_to_others().map_err(|error| CliError::usage(format!("this process cannot be made safe: {error}")))?;
     let signer = unlocked(wanted.signer, &place.cluster, &system, global, info.spec.interactive)?;
     let runtime = runtime()?;
-    let server = runtime.block_on(Server::bind(signer, options)).map_err(super::life::told)?;
-    Ok((server, runtime))
+    match runtime.block_on(Server::bind(signer, options)) {
+        // Nobody is left who could be told, and nothing went wrong.
+        Err(ServeError::ClientGone) => end(0),
+        bound => Ok((bound.map_err(super::life::told)?, runtime)),
+    }
 }
 
 /// The signer of this very process, in whose place somebody may be asked.

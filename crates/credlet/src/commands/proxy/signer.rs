@@ -69,7 +69,7 @@ pub(crate) struct HeadersArgs {
     #[arg(long, value_name = "FILE", value_parser = full_path, required_unless_present = "command", conflicts_with = "command")]
     file: Option<PathBuf>,
     /// How long to keep what a command printed, unless it says so itself with a line `Expires:`
-    #[arg(long, value_name = "TIME", value_parser = super::duration, default_value = "5m")]
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::span, default_value = "5m")]
     keep: Duration,
     /// A command that prints such lines, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
