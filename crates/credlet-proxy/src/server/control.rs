@@ -89,6 +89,8 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Re
         }
         (&Method::GET, "/status") => said(StatusCode::OK, Report::of(shared).to_string()),
         (&Method::POST, "/stop") => {
+            // Before it is said: whoever hears it may start a client at once, and that is the next one's.
+            shared.leases.shut();
             shared.stop.notify_one();
             said(StatusCode::NO_CONTENT, "")
         }

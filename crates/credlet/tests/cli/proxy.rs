@@ -276,6 +276,26 @@ fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
 }
 
 #[test]
+fn a_proxy_that_says_nothing_does_not_hide_the_others() {
+    let home = with_headers("");
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    let listed = |home: &Home| home.run(&["proxy", "ls", "-o", "json"]);
+    let proxies: serde_json::Value = serde_json::from_str(listed(&home).data()).unwrap();
+    let pid = i32::try_from(proxies[0]["pid"].as_i64().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    home.write_config(&user(&format!("headers, --plain, --file, '{}'", home.path("headers").display())));
+    assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let ran = listed(&home);
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    let others: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(others.as_array().map(Vec::len), Some(1), "{ran:?}");
+    assert_ne!(others[0]["name"], proxies[0]["name"]);
+    assert!(ran.stderr.contains("did not answer") && ran.stderr.contains("kill -CONT"), "{ran:?}");
+    home.run(&["proxy", "stop", "--all"]).data();
+}
+
+#[test]
 fn a_client_without_locks_is_told_what_to_do() {
     let home = with_headers("");
     let mut command = home.command(&["proxy", "headers", "--file", home.path("headers").to_str().unwrap()]);

@@ -14,6 +14,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::printer::{Format, Printer, rows};
 use crate::runtime;
+use crate::settings::warn;
 
 #[derive(Serialize)]
 struct Listed {
@@ -74,22 +75,27 @@ fn name(dir: &Dir) -> String {
     dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Those that answer. One that does not is about to end, or has ended.
-async fn all() -> Result<Vec<(Dir, Report)>, CliError> {
+/// Those that answer. One that is gone is about to end, or has ended; one with which something is wrong does not stand in
+/// the way of the others.
+async fn all() -> Vec<(Dir, Report)> {
     let mut found = Vec::new();
     for dir in Dir::list(&SystemEnv).into_iter().filter(Dir::is_served) {
-        match Control::of(&dir).map_err(asked)?.status().await {
+        let status = async { Control::of(&dir)?.status().await };
+        match status.await {
             Ok(report) => found.push((dir, report)),
             Err(ControlError::Gone) => {}
-            Err(error) => return Err(asked(error)),
+            Err(error) => {
+                let text = [error.to_string()].into_iter().chain(error.hints()).collect::<Vec<_>>().join("; ");
+                warn(&format!("{}: {text}", name(&dir)));
+            }
         }
     }
-    Ok(found)
+    found
 }
 
 pub(super) fn ls(args: &LsArgs) -> Outcome {
     runtime::run(async {
-        let found: Vec<_> = all().await?.into_iter().map(|(dir, report)| Listed::of(&dir, report)).collect();
+        let found: Vec<_> = all().await.into_iter().map(|(dir, report)| Listed::of(&dir, report)).collect();
         let mut printer = Printer::default();
         match args.output.format {
             Format::Text => {
@@ -108,7 +114,7 @@ pub(super) fn ls(args: &LsArgs) -> Outcome {
 
 /// Those that are meant: one of this name, the only one, or all.
 async fn meant(args: &WhichArgs) -> Result<Vec<(Dir, Report)>, CliError> {
-    let mut found = all().await?;
+    let mut found = all().await;
     if let Some(wanted) = &args.name {
         found.retain(|(dir, _)| name(dir).starts_with(wanted.as_str()));
     }
@@ -153,7 +159,7 @@ pub(super) fn unlock(args: &WhichArgs) -> Outcome {
         for (dir, report) in meant(args).await? {
             match report.wants {
                 Some(question) => plugin::unlock(&dir, &question, true).await?,
-                None => crate::settings::warn(&format!("{} waits for nothing", name(&dir))),
+                None => warn(&format!("{} waits for nothing", name(&dir))),
             }
         }
         Ok(Exit::Ok)
