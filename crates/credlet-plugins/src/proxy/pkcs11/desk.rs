@@ -81,7 +81,7 @@ impl Desk {
     fn with(options: Options, open: Opener) -> Result<(Self, Result<Found, Pkcs11Error>), Pkcs11Error> {
         let (jobs, inbox) = mpsc::channel();
         let state = Arc::new(State::default());
-        let clerk = Clerk { options, open, first: None, token: None, state: state.clone() };
+        let clerk = Clerk { options, open, token: None, state: state.clone() };
         let started = thread::Builder::new().name("credlet-pkcs11".to_owned()).spawn(move || clerk.work(&inbox));
         started.map_err(|_| gone())?;
         let desk = Self { jobs: Mutex::new(jobs), state };
@@ -176,8 +176,6 @@ fn off_the_async_threads<T>(wait: impl FnOnce() -> T) -> T {
 struct Clerk {
     options: Options,
     open: Opener,
-    /// What must be found again after the token was lost.
-    first: Option<Found>,
     token: Option<Token>,
     state: Arc<State>,
 }
@@ -281,17 +279,13 @@ impl Clerk {
                 self.options.pin = None;
             }
             let (token, found) = opened?;
-            self.options.known = Some(found.serial.clone());
-            match &self.first {
-                Some(first) if found.chain != first.chain => {
-                    return Err(Pkcs11Error::Other { token: first.token.clone() });
-                }
+            match &self.options.known {
                 Some(_) => tracing::info!("the token is back"),
-                None => self.first = Some(found),
+                None => self.options.known = Some(found),
             }
             self.token = Some(token);
         }
-        self.token.as_ref().zip(self.first.as_ref()).ok_or_else(gone)
+        self.token.as_ref().zip(self.options.known.as_ref()).ok_or_else(gone)
     }
 }
 
@@ -361,7 +355,7 @@ mod tests {
         };
         let (jobs, inbox) = mpsc::channel();
         let state = Arc::new(State::default());
-        let clerk = Clerk { options: options(), open: Box::new(open), first: None, token: None, state: state.clone() };
+        let clerk = Clerk { options: options(), open: Box::new(open), token: None, state: state.clone() };
         let working = thread::spawn(move || clerk.work(&inbox));
         let desk = Desk { jobs: Mutex::new(jobs), state };
         let replies = std::iter::repeat_with(|| {
@@ -394,7 +388,7 @@ mod tests {
         };
         let (jobs, inbox) = mpsc::channel();
         let state = Arc::new(State::default());
-        let clerk = Clerk { options: options(), open: Box::new(open), first: None, token: None, state: state.clone() };
+        let clerk = Clerk { options: options(), open: Box::new(open), token: None, state: state.clone() };
         thread::spawn(move || clerk.work(&inbox));
         let desk = Arc::new(Desk { jobs: Mutex::new(jobs), state });
         assert_eq!(desk.busy_for(), Duration::ZERO);

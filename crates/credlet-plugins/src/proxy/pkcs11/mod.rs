@@ -56,8 +56,8 @@ pub struct Options {
     pub chain: Option<Vec<u8>>,
     /// `None`: the token needs none, has a keypad of its own, or somebody will be asked.
     pub pin: Option<Secret>,
-    /// The serial number of the token that was open before. Another one is not told the PIN: it would count as a wrong try.
-    known: Option<String>,
+    /// What was found before, and must be found again. Another token is not told the PIN: it would count as a wrong try.
+    known: Option<Found>,
 }
 
 impl Options {

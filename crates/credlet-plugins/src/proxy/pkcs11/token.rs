@@ -56,9 +56,11 @@ impl Token {
         let (slot, info) = find_token(library, uri)?;
         let label = info.label().trim_end().to_owned();
         let serial = info.serial_number().trim_end().to_owned();
-        if options.known.as_ref().is_some_and(|known| *known != serial) {
-            return Err(Pkcs11Error::Other { token: label });
-        }
+        let same = |is: &dyn Fn(&Found) -> bool| match &options.known {
+            Some(known) if !is(known) => Err(Pkcs11Error::Other { token: known.token.clone() }),
+            _ => Ok(()),
+        };
+        same(&|known| known.serial == serial)?;
         let session = library.open_ro_session(slot).map_err(|e| Pkcs11Error::failed("opening a session", &e))?;
         log_in(&session, &info, &label, options)?;
         let key = find_key(&session, uri, &label)?;
@@ -70,6 +72,7 @@ impl Token {
             None => chain::from_token(&session, key)?,
         };
         chain::check(&session, key, kind, &chain)?;
+        same(&|known| known.chain == chain)?;
         let found = Found { token: label, serial, kind, mechanisms: mechanisms.clone(), chain };
         Ok((Self { session, slot, key, mechanisms, library: initialized }, found))
     }
