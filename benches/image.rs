@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use credlet_api::image::AuthConfig;
 use credlet_benches::{Times, in_turns, is_quick};
-use credlet_core::World;
-use credlet_image::{Asking, ImageCredentials, ImageName, Keyring, Options, Pattern, Target, look_up};
+use credlet_exec::Platform;
+use credlet_image::{
+    DockerKeyring, ImageCredentials, ImageName, ImagePattern, LookupRequest, MatchTarget, ProviderOptions, look_up,
+};
 
-/// One registry's answer covers all of its images. Counts its runs by the bytes of a file beside it.
+/// A provider whose response covers all images of a registry. It appends a byte to a file for each run.
 const PLUGIN: &str = r#"#!/bin/sh
 read -r request
 printf . >>"${0%/*}/runs"
@@ -48,8 +50,9 @@ fn main() -> ExitCode {
     fs::write(&config, CONFIG).unwrap();
     fs::write(dir.path().join("plugin"), PLUGIN).unwrap();
     fs::set_permissions(dir.path().join("plugin"), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut kubelet = Kubelet::start(&program, &config, dir.path());
-    let credentials = ImageCredentials::load(&config, dir.path(), Options::default(), World::system()).unwrap();
+    let mut kubelet = KubeletProcess::start(&program, &config, dir.path());
+    let credentials =
+        ImageCredentials::load(&config, dir.path(), ProviderOptions::default(), Platform::system()).unwrap();
 
     let looked_up = cached(&mut kubelet, &credentials);
     let matched = matching(&mut kubelet, dir.path());
@@ -63,14 +66,14 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The kubelet's code in a process of its own, which does something only when it is told to.
-struct Kubelet {
+/// The kubelet's code in a separate process, which waits for commands.
+struct KubeletProcess {
     child: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-impl Kubelet {
+impl KubeletProcess {
     fn start(program: &str, config: &Path, bin_dir: &Path) -> Self {
         let mut command = Command::new(program);
         let mut child = command.arg(config).arg(bin_dir).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -78,7 +81,7 @@ impl Kubelet {
         Self { child, commands, answers }
     }
 
-    /// How many credentials, or matches, it has found.
+    /// Returns the number of credentials or matches found.
     fn ask(&mut self, command: &str) -> usize {
         writeln!(self.commands, "{command}").unwrap();
         let mut line = String::new();
@@ -87,27 +90,27 @@ impl Kubelet {
     }
 }
 
-impl Drop for Kubelet {
+impl Drop for KubeletProcess {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// One provider, whose answer is remembered. Gives the lesser ratio.
-fn cached(kubelet: &mut Kubelet, credentials: &ImageCredentials) -> f64 {
+/// Cached look-ups with one provider. Returns the smaller ratio.
+fn cached(kubelet: &mut KubeletProcess, credentials: &ImageCredentials) -> f64 {
     let (rounds, times) = if is_quick() { (2, 100) } else { (25, 10_000) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ours = |times: usize| {
         runtime.block_on(async {
             for _ in 0..times {
-                let found = credentials.look_up(IMAGE, &Asking::default()).await.unwrap();
+                let found = credentials.look_up(IMAGE, &LookupRequest::default()).await.unwrap();
                 assert_eq!(found.credentials.len(), 1);
             }
         });
     };
-    // So that both remember.
+    // Fills both caches.
     ours(1);
     assert_eq!(kubelet.ask(&format!("pull 1 {IMAGE}")), 1);
 
@@ -125,10 +128,10 @@ fn cached(kubelet: &mut Kubelet, credentials: &ImageCredentials) -> f64 {
     ratios[0].min(ratios[1])
 }
 
-/// All images against all keys.
-fn matching(kubelet: &mut Kubelet, dir: &Path) -> f64 {
+/// Matches all images against all keys.
+fn matching(kubelet: &mut KubeletProcess, dir: &Path) -> f64 {
     let (rounds, keys, images) = if is_quick() { (2, 100, 100) } else { (3, 1_000, 10_000) };
-    let set = Set::new(keys, images, registry);
+    let set = KeySet::new(keys, images, registry);
     set.hand_over(kubelet, dir);
     println!(
         "\n| {keys} patterns × {images} images, half of which match one | kubelet | credlet | ratio of the best | of the medians |\n|---|---|---|---|---|"
@@ -144,9 +147,9 @@ fn matching(kubelet: &mut Kubelet, dir: &Path) -> f64 {
     );
     let ratio = row("look-up of an image in a keyring of all patterns", images, measured);
 
-    let patterns: Vec<_> = set.keys.iter().map(|key| Pattern::parse(key).unwrap()).collect();
+    let patterns: Vec<_> = set.keys.iter().map(|key| ImagePattern::parse(key).unwrap()).collect();
     let pairs = |image: &String| {
-        let target = Target::parse(image).unwrap();
+        let target = MatchTarget::parse(image).unwrap();
         patterns.iter().filter(|pattern| pattern.matches(&target)).count()
     };
     let measured = in_turns(
@@ -160,21 +163,21 @@ fn matching(kubelet: &mut Kubelet, dir: &Path) -> f64 {
     ratio
 }
 
-/// What a look-up costs as patterns get more.
-fn growth(kubelet: &mut Kubelet, dir: &Path) {
+/// Cost of a look-up by number of patterns.
+fn growth(kubelet: &mut KubeletProcess, dir: &Path) {
     let (rounds, images, most) = if is_quick() { (2, 100, 100) } else { (9, 200, 10_000) };
     println!(
         "\n| look-up in a keyring of | kubelet | credlet | ratio of the best | of the medians |\n|---|---|---|---|---|"
     );
     let sizes = [10, 100, 1_000, 10_000].map(|keys| (keys, "patterns", registry as fn(usize) -> String));
-    // What our index has to try one by one.
+    // Patterns that the index has to try one by one.
     let worst = (10_000, "patterns such as `app-7*.example.com`", partly as fn(usize) -> String);
     for (keys, name, registry) in sizes.into_iter().chain([worst]).filter(|(keys, ..)| *keys <= most) {
-        let set = Set::new(keys, images, registry);
+        let set = KeySet::new(keys, images, registry);
         set.hand_over(kubelet, dir);
         let keyring = set.keyring();
         let found = Cell::new(0);
-        // So often that it takes long enough to be measured.
+        // Repeated until it takes long enough to be measured.
         let times = 50;
         let [theirs, ours] = in_turns(
             rounds,
@@ -191,11 +194,11 @@ fn growth(kubelet: &mut Kubelet, dir: &Path) {
     }
 }
 
-/// Many images of one registry at once, for which there is no answer yet. Says whether that is one run and no longer a wait.
-fn herd(kubelet: &mut Kubelet, credentials: Arc<ImageCredentials>, runs: &Path) -> bool {
+/// Concurrent look-ups of images of one registry without a cached response. Returns whether they shared one run and took no longer.
+fn herd(kubelet: &mut KubeletProcess, credentials: Arc<ImageCredentials>, runs: &Path) -> bool {
     let rounds = if is_quick() { 1 } else { 7 };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // Another registry each time: nobody remembers an answer for it.
+    // A new registry each time, so that no response is cached.
     let images = |round: usize| (0..HERD).map(move |number| format!("herd-{round}.registry.example/team/app-{number}"));
     let counted = |counter: &Cell<u64>, herd: &mut dyn FnMut()| {
         let before = fs::metadata(runs).unwrap().len();
@@ -217,7 +220,8 @@ fn herd(kubelet: &mut Kubelet, credentials: Arc<ImageCredentials>, runs: &Path) 
                 counted(&our_runs, &mut || {
                     let look_up = |image: String| {
                         let credentials = Arc::clone(&credentials);
-                        runtime.spawn(async move { credentials.look_up(&image, &Asking::default()).await.unwrap() })
+                        runtime
+                            .spawn(async move { credentials.look_up(&image, &LookupRequest::default()).await.unwrap() })
                     };
                     let running: Vec<_> = images(round).map(look_up).collect();
                     for look_up in running {
@@ -240,13 +244,13 @@ fn herd(kubelet: &mut Kubelet, credentials: Arc<ImageCredentials>, runs: &Path) 
     their_runs / our_runs >= 20 && ours.median <= theirs.median
 }
 
-/// Keys, and images of which every other one is matched.
-struct Set {
+/// Keys and images; every other image matches.
+struct KeySet {
     keys: Vec<String>,
     images: Vec<String>,
 }
 
-impl Set {
+impl KeySet {
     fn new(keys: usize, images: usize, registry: fn(usize) -> String) -> Self {
         let image = |number: usize| match number % 2 {
             0 => format!("{}/team/app-{number}", registry(number * 7919 % keys).replace('*', "eu")),
@@ -257,12 +261,12 @@ impl Set {
         Self { keys: (0..keys).map(registry).collect(), images }
     }
 
-    fn keyring(&self) -> Keyring {
+    fn keyring(&self) -> DockerKeyring {
         let auth = || AuthConfig { username: "ada".to_owned(), password: "secret".into() };
-        Keyring::new(self.keys.iter().map(|key| (key, auth())))
+        DockerKeyring::new(self.keys.iter().map(|key| (key, auth())))
     }
 
-    fn hand_over(&self, kubelet: &mut Kubelet, dir: &Path) {
+    fn hand_over(&self, kubelet: &mut KubeletProcess, dir: &Path) {
         let (keys, images) = (dir.join("keys"), dir.join("images"));
         fs::write(&keys, self.keys.join("\n")).unwrap();
         fs::write(&images, self.images.join("\n")).unwrap();
@@ -270,7 +274,7 @@ impl Set {
     }
 }
 
-/// Whole hosts, stars for labels, ports, and many paths on one host.
+/// Whole hosts, wildcard labels, ports, and many paths on one host.
 fn registry(number: usize) -> String {
     match number % 4 {
         0 => format!("{number:012}.dkr.ecr.eu-west-{}.amazonaws.com", number % 3),
@@ -280,7 +284,7 @@ fn registry(number: usize) -> String {
     }
 }
 
-/// A star for a part of a label.
+/// A wildcard for a part of a label.
 fn partly(number: usize) -> String {
     format!("app-{number}*.example.com")
 }

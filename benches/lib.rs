@@ -1,19 +1,19 @@
-//! Measuring two things side by side: in turns, so that whatever else the machine does hits both.
+//! Measures several functions side by side, in turns, so that other load on the machine affects all of them.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark looks at the clock")]
 
 use std::time::{Duration, Instant};
 
-/// How long one call of each takes, at its best and in the middle of the field.
+/// Time of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The least of all rounds: what the work itself costs.
+    /// Minimum of all rounds.
     pub best: Duration,
-    /// The median: what one should expect.
+    /// Median of all rounds.
     pub median: Duration,
 }
 
-/// Runs each contender `calls` times a round, in turns, for `rounds` rounds.
+/// Runs each function `calls` times per round, in turns, for `rounds` rounds.
 pub fn in_turns<const N: usize>(rounds: usize, calls: u32, mut contenders: [&mut dyn FnMut(); N]) -> [Times; N] {
     let mut measured: [Vec<Duration>; N] = std::array::from_fn(|_| Vec::with_capacity(rounds));
     for _ in 0..rounds {
@@ -31,7 +31,7 @@ pub fn in_turns<const N: usize>(rounds: usize, calls: u32, mut contenders: [&mut
     })
 }
 
-/// Whether this is only to see that the benchmark still runs: `cargo bench -p credlet-benches -- --quick`.
+/// Returns whether the benchmark only has to run, without exact figures: `cargo bench -p credlet-benches -- --quick`.
 pub fn is_quick() -> bool {
     std::env::args().any(|arg| arg == "--quick")
 }

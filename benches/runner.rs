@@ -1,4 +1,4 @@
-//! What it costs to run a plugin through us, against starting and awaiting the same program without any care.
+//! Cost of running a plugin, compared with a bare spawn and wait of the same program.
 
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark is a program")]
 
@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use credlet_api::exec::{ApiVersion, ExecConfig, InteractiveMode};
 use credlet_benches::{in_turns, is_quick};
-use credlet_core::{
-    ExecOptions, ExecPlugin, Limits, Program, Runner as _, Source as _, StderrSink, Stdin, SystemRunner, Why, World,
+use credlet_exec::{
+    CommandSpec, ExecOptions, ExecPlugin, FetchReason, Platform, ProcessRunner as _, RunLimits, Source as _,
+    StderrSink, StdinSource, SystemRunner,
 };
 
 const ANSWER: &str = r#"{"apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}"#;
@@ -18,29 +19,29 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let runner = SystemRunner::with_stderr(StderrSink::Discard);
     let env: Vec<_> = std::env::vars_os().collect();
-    let program = Program {
+    let program = CommandSpec {
         path: "/bin/echo".into(),
         args: vec![ANSWER.to_owned()],
         env: env.clone(),
-        stdin: Stdin::Null,
-        limits: Limits::ALONE,
+        stdin: StdinSource::Null,
+        limits: RunLimits::NON_INTERACTIVE,
     };
-    let world = World { runner: Arc::new(runner.clone()), ..World::system() };
+    let platform = Platform { runner: Arc::new(runner.clone()), ..Platform::system() };
     let config = ExecConfig::new("/bin/echo", ApiVersion::V1).args([ANSWER]).interactive_mode(InteractiveMode::Never);
-    let plugin = ExecPlugin::new(config, None, ExecOptions::default(), world).unwrap();
+    let plugin = ExecPlugin::new(config, None, ExecOptions::default(), platform).unwrap();
 
     let [bare, run, whole] = in_turns(
         rounds,
         50,
         [
-            // The standard library's posix_spawn and wait, without a pipe.
+            // posix_spawn and wait of the standard library, without pipes.
             &mut || {
                 let mut command = Command::new("/bin/echo");
                 let command = command.arg(ANSWER).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
                 assert!(command.env_clear().envs(env.iter().cloned()).status().unwrap().success());
             },
-            &mut || assert!(runtime.block_on(runner.run(program.clone())).unwrap().ended.is_success()),
-            &mut || drop(runtime.block_on(plugin.fetch(&Why::Wanted)).unwrap()),
+            &mut || assert!(runtime.block_on(runner.run(program.clone())).unwrap().exit.is_success()),
+            &mut || drop(runtime.block_on(plugin.fetch(&FetchReason::Miss)).unwrap()),
         ],
     );
 

@@ -1,17 +1,17 @@
-//! Counts allocations, while asked to.
+//! Counts allocations while enabled.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Off while time or instructions are measured: what is left of it then is one load per allocation.
+/// Disabled while time or instructions are measured; the remaining cost is one load per allocation.
 static ON: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// How many allocations are made meanwhile, by all threads, and of how many bytes together.
+/// Returns the number of allocations of all threads during `work`, and their total bytes.
 pub fn during(what: impl FnOnce()) -> (u64, u64) {
     COUNT.store(0, Relaxed);
     BYTES.store(0, Relaxed);
@@ -21,9 +21,9 @@ pub fn during(what: impl FnOnce()) -> (u64, u64) {
     (COUNT.load(Relaxed), BYTES.load(Relaxed))
 }
 
-struct Counting;
+struct CountingAllocator;
 
-impl Counting {
+impl CountingAllocator {
     fn count(size: usize) {
         if ON.load(Relaxed) {
             COUNT.fetch_add(1, Relaxed);
@@ -33,8 +33,8 @@ impl Counting {
 }
 
 #[expect(unsafe_code, reason = "there is no safe way to be an allocator; each call goes to the system's as it came")]
-// SAFETY: the system's allocator keeps the contract, and every call and its promises are passed on unchanged.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every call is forwarded unchanged to the system allocator, which upholds the contract.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count(layout.size());
         unsafe { System.alloc(layout) }

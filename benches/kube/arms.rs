@@ -1,15 +1,15 @@
-//! The contenders.
+//! The layers that are compared.
 
 use std::future::{Ready, ready};
 use std::hint::black_box;
 use std::task::{Context, Poll};
 
-use credlet_client::Authenticators;
+use credlet_client::AuthenticatorRegistry;
 use credlet_client::authenticator::ExecSettings;
-use credlet_client::conn::Crypto;
-use credlet_client::http::{Authenticate, Policy};
-use credlet_client::kubeconfig::{Exec, Kubeconfig, Overrides};
-use credlet_core::{FixedEnv, World};
+use credlet_client::layer::{AuthenticatedService, UnauthorizedPolicy};
+use credlet_exec::{FixedEnv, Platform};
+use credlet_http::CryptoBackend;
+use credlet_kubeconfig::{ConfigOverrides, Kubeconfig, ResolvedExec};
 use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode};
 use kube::client::{Body, ConfigExt as _};
@@ -17,7 +17,7 @@ use kube::config::KubeConfigOptions;
 use tokio::runtime::Runtime;
 use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 
-/// Where to find whom in [`all`]; the first has no layer at all.
+/// Indices into [`all`]; the first entry has no layer.
 pub const STATIC: usize = 1;
 pub const KUBE: usize = 2;
 pub const OURS: usize = 3;
@@ -25,14 +25,14 @@ pub const REPLAY: usize = 4;
 
 const PATH: &str = "/api/v1/namespaces/default/pods";
 
-/// One contender.
-pub struct Arm {
+/// A layer to measure.
+pub struct MeasuredLayer {
     pub name: &'static str,
     send: Box<dyn Fn(&Runtime, u32, u32)>,
 }
 
-impl Arm {
-    /// Makes sure that it does what it is measured for: `checked` is the same layer over a service that looks.
+impl MeasuredLayer {
+    /// Verifies that the layer adds the credential: `checked` is the same layer over a service that checks it.
     async fn new<S, C>(name: &'static str, service: S, checked: C, authenticates: bool) -> Self
     where
         S: Service<Request<Body>, Response = Response<()>, Error = BoxError> + Clone + Send + 'static,
@@ -52,7 +52,7 @@ impl Arm {
         Self { name, send: Box::new(send) }
     }
 
-    /// Sends so many requests from each of so many tasks.
+    /// Sends `requests` requests from each of `tasks` tasks.
     pub fn send(&self, runtime: &Runtime, tasks: u32, each: u32) {
         (self.send)(runtime, tasks, each);
     }
@@ -72,11 +72,11 @@ fn request() -> Request<Body> {
     Request::get(PATH).body(Body::empty()).unwrap()
 }
 
-/// The service below: takes the request and answers at once.
+/// The inner service: takes the request and responds at once.
 #[derive(Clone)]
-struct Nothing;
+struct NoopService;
 
-impl Service<Request<Body>> for Nothing {
+impl Service<Request<Body>> for NoopService {
     type Response = Response<()>;
     type Error = BoxError;
     type Future = Ready<Result<Response<()>, BoxError>>;
@@ -91,11 +91,11 @@ impl Service<Request<Body>> for Nothing {
     }
 }
 
-/// The same, but with a look at the credential. A 403, because a 401 would be replaced and retried.
+/// The same, but checks the credential. Responds with 403, because a 401 would cause a refresh and a retry.
 #[derive(Clone)]
-struct Guard;
+struct CheckingService;
 
-impl Service<Request<Body>> for Guard {
+impl Service<Request<Body>> for CheckingService {
     type Response = Response<()>;
     type Error = BoxError;
     type Future = Ready<Result<Response<()>, BoxError>>;
@@ -115,8 +115,8 @@ impl Service<Request<Body>> for Guard {
     }
 }
 
-/// All contenders, with their credentials at hand: each has run its plugin.
-pub async fn all() -> Vec<Arm> {
+/// All layers, with fresh credentials: each has run its plugin.
+pub async fn all() -> Vec<MeasuredLayer> {
     let answer = format!(
         r#"{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
             "status": {{"token": "{}", "expirationTimestamp": "2999-01-01T00:00:00Z"}}}}"#,
@@ -128,22 +128,29 @@ pub async fn all() -> Vec<Arm> {
     ));
     let fixed = kube(&kubeconfig(&format!(r#"{{"token": "{}"}}"#, token()))).await.auth_layer().unwrap().unwrap();
     let cached = kube(&exec).await.auth_layer().unwrap().unwrap();
-    let authenticator =
-        Authenticators::new(World::system()).exec(&plugin(&exec), &ExecSettings::new(Crypto::aws_lc_rs())).unwrap();
+    let authenticator = AuthenticatorRegistry::new(Platform::system())
+        .exec(&plugin(&exec), &ExecSettings::new(CryptoBackend::aws_lc_rs()))
+        .unwrap();
     authenticator.credential().await.unwrap();
-    let policy = Policy { replay: Some(Body::try_clone as fn(&Body) -> Option<Body>), ..Policy::default() };
-    let off = (Authenticate::new(Nothing, authenticator.clone()), Authenticate::new(Guard, authenticator));
+    let policy = UnauthorizedPolicy {
+        clone_body: Some(Body::try_clone as fn(&Body) -> Option<Body>),
+        ..UnauthorizedPolicy::default()
+    };
+    let off = (
+        AuthenticatedService::new(NoopService, authenticator.clone()),
+        AuthenticatedService::new(CheckingService, authenticator),
+    );
     let on = (off.0.clone().policy(policy), off.1.clone().policy(policy));
     vec![
-        Arm::new("no layer", Nothing, Guard, false).await,
-        Arm::new("static header", fixed.layer(Nothing), fixed.layer(Guard), true).await,
-        Arm::new("kube exec", cached.layer(Nothing), cached.layer(Guard), true).await,
-        Arm::new("credlet", off.0, off.1, true).await,
-        Arm::new("credlet, replay", on.0, on.1, true).await,
+        MeasuredLayer::new("no layer", NoopService, CheckingService, false).await,
+        MeasuredLayer::new("static header", fixed.layer(NoopService), fixed.layer(CheckingService), true).await,
+        MeasuredLayer::new("kube exec", cached.layer(NoopService), cached.layer(CheckingService), true).await,
+        MeasuredLayer::new("credlet", off.0, off.1, true).await,
+        MeasuredLayer::new("credlet, replay", on.0, on.1, true).await,
     ]
 }
 
-/// About as long as an OIDC token.
+/// A token of the length of a typical OIDC token.
 fn token() -> String {
     "t".repeat(1000)
 }
@@ -162,8 +169,9 @@ async fn kube(text: &str) -> kube::Config {
     kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
-fn plugin(text: &str) -> Exec {
+fn plugin(text: &str) -> ResolvedExec {
     let env = FixedEnv::default();
-    let resolved = Kubeconfig::from_bytes(text.as_bytes(), &env).unwrap().resolve(&Overrides::default(), &env).unwrap();
+    let resolved =
+        Kubeconfig::from_bytes(text.as_bytes(), &env).unwrap().resolve(&ConfigOverrides::default(), &env).unwrap();
     resolved.identity.exec_in_use().unwrap().clone()
 }

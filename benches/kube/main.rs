@@ -1,10 +1,10 @@
-//! What a layer adds to a request whose credential is ready: ours, kube's, and a header that never changes.
+//! Cost that an authentication layer adds to a request with a fresh credential: credlet's, kube's, and a static header.
 //!
-//! All of them stand over the same service, which does nothing. `benches/run-kube` runs this three ways:
+//! All layers wrap the same service, which does nothing. `benches/run-kube` runs three modes:
 //!
-//! - `time`: CPU time per request, of all in turns, so that whatever else the machine does hits all;
-//! - `allocations`: how often and how much a request allocates, which is the same in every run;
-//! - `send ARM COUNT`: so many requests and nothing else, for callgrind to count the instructions of.
+//! - `time`: CPU time per request, all layers in turns, so that other load on the machine affects all of them;
+//! - `allocations`: number and size of allocations per request, equal in every run;
+//! - `send ARM COUNT`: COUNT requests and nothing else, for callgrind.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark is a program")]
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Runtime};
 
-use self::arms::{Arm, KUBE, OURS, REPLAY, STATIC};
+use self::arms::{KUBE, MeasuredLayer, OURS, REPLAY, STATIC};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-fn arms(runtime: &Runtime) -> Vec<Arm> {
+fn arms(runtime: &Runtime) -> Vec<MeasuredLayer> {
     runtime.block_on(arms::all())
 }
 
@@ -66,12 +66,12 @@ fn times(rounds: usize, requests: u32) {
 }
 
 /// Nanoseconds of CPU time per request.
-struct Time {
+struct CpuTime {
     best: f64,
     median: f64,
 }
 
-fn in_turns(runtime: &Runtime, arms: &[Arm], rounds: usize, tasks: u32, each: u32) -> Vec<Time> {
+fn in_turns(runtime: &Runtime, arms: &[MeasuredLayer], rounds: usize, tasks: u32, each: u32) -> Vec<CpuTime> {
     let mut measured = vec![Vec::with_capacity(rounds); arms.len()];
     for _ in 0..rounds {
         for (arm, times) in arms.iter().zip(&mut measured) {
@@ -82,12 +82,12 @@ fn in_turns(runtime: &Runtime, arms: &[Arm], rounds: usize, tasks: u32, each: u3
     }
     let sorted = measured.into_iter().map(|mut times| {
         times.sort_by(f64::total_cmp);
-        Time { best: times[0], median: times[rounds / 2] }
+        CpuTime { best: times[0], median: times[rounds / 2] }
     });
     sorted.collect()
 }
 
-/// Of all threads of this process: what others do on this machine is not in it.
+/// CPU time of all threads of this process.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap()
 }
@@ -100,7 +100,7 @@ fn allocations() {
     let counts: Vec<_> = arms
         .iter()
         .map(|arm| {
-            // The difference of two runs leaves out what a run itself needs.
+            // The difference of two runs excludes the set-up.
             let [fewer, more] = [REQUESTS, 2 * REQUESTS].map(|n| allocations::during(|| arm.send(&runtime, 1, n)));
             (more.0 - fewer.0, more.1 - fewer.1)
         })

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection to a socket, as a client of a local proxy makes it.
+//! An HTTP/1.1 connection to a socket, as a client of a local proxy opens it.
 
 use std::error::Error;
 use std::path::Path;
@@ -22,12 +22,12 @@ use tokio_rustls::client::TlsStream;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-pub(crate) struct Connection {
+pub(crate) struct LoadConnection {
     host: String,
     requests: SendRequest<Empty<Bytes>>,
 }
 
-impl Connection {
+impl LoadConnection {
     pub(crate) async fn to(place: &str, host: &str) -> Result<Self> {
         match place.split_once('@') {
             None => Self::over(UnixStream::connect(place).await?, host).await,
@@ -48,7 +48,7 @@ impl Connection {
         Ok(Self { host: host.to_owned(), requests })
     }
 
-    /// Waits for the head of the answer.
+    /// Waits for the response head.
     pub(crate) async fn begin(&mut self, path: &str) -> Result<Response<Incoming>> {
         let request = Request::get(path).header(HOST, &self.host).body(Empty::new())?;
         let response = self.requests.send_request(request).await?;
@@ -58,7 +58,7 @@ impl Connection {
         }
     }
 
-    /// Reads the answer to its end. How long it was.
+    /// Reads the response body. Returns its length.
     pub(crate) async fn get(&mut self, path: &str) -> Result<u64> {
         self.requests.ready().await?;
         let mut body = self.begin(path).await?.into_body();
@@ -70,7 +70,7 @@ impl Connection {
     }
 }
 
-/// With the certificates of `dir`.
+/// Connects with the certificates in `dir`.
 async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(stream: S, dir: &Path) -> Result<TlsStream<S>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(dir.join("ca.pem"))?)?;

@@ -1,11 +1,11 @@
 use http_body_util::BodyExt as _;
 
-use crate::connection::Connection;
-use crate::{Done, percentile, tell, time_of_day};
+use crate::connection::LoadConnection;
+use crate::{RunResult, percentile, tell, time_of_day};
 
-/// Reads a watch whose events are the time at which they were sent.
-pub(crate) async fn run(place: &str, host: &str, path: &str) -> Done {
-    let mut connection = Connection::to(place, host).await?;
+/// Reads a watch whose events contain their send time.
+pub(crate) async fn run(place: &str, host: &str, path: &str) -> RunResult {
+    let mut connection = LoadConnection::to(place, host).await?;
     let mut body = connection.begin(path).await?.into_body();
     let mut ages = Vec::new();
     while let Some(frame) = body.frame().await {

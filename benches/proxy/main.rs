@@ -1,11 +1,10 @@
-//! What `benches/proxy/run` needs on both sides of a proxy: an API server behind it, and a load in front of it that
-//! speaks to Unix sockets.
+//! Both sides of a proxy for `benches/proxy/run`: an API server behind it, and a load generator for Unix sockets in front of it.
 //!
 //! ```text
-//! proxy-load upstream DIR                              an API server that wants a client certificate; its files in DIR
-//! proxy-load requests PLACE HOST PATH CONNECTIONS SECONDS   as many GETs as there is time for
-//! proxy-load watches PLACE HOST PATH COUNT                  so many open watches, and GETs behind them, until stdin ends
-//! proxy-load events PLACE HOST PATH                         how old the events of a watch are when they arrive
+//! proxy-load upstream DIR                              an API server that requires a client certificate; its files in DIR
+//! proxy-load requests PLACE HOST PATH CONNECTIONS SECONDS   as many GETs as possible
+//! proxy-load watches PLACE HOST PATH COUNT                  COUNT open watches, then GETs, until stdin is closed
+//! proxy-load events PLACE HOST PATH                         delay of watch events
 //! ```
 //!
 //! HOST is the server's `host:port`. A PLACE is `SOCKET`, the path of a socket; `SOCKET@DIR` where TLS is spoken there, with
@@ -21,7 +20,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-type Done = Result<(), Box<dyn Error + Send + Sync>>;
+type RunResult = Result<(), Box<dyn Error + Send + Sync>>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -45,13 +44,13 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The product's clock counts in steps of milliseconds, which is all that it needs.
+/// credlet's clock has a resolution of milliseconds, too coarse here.
 #[expect(clippy::disallowed_methods, reason = "microseconds are what is measured")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// Microseconds of the time of day, which two processes have in common.
+/// Wall clock in microseconds, comparable between processes.
 #[expect(clippy::disallowed_methods, reason = "microseconds are what is measured")]
 fn time_of_day() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros)
@@ -61,7 +60,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// One line of result.
+/// Prints one line of results.
 #[expect(clippy::print_stdout, reason = "printing is what it is for")]
 fn tell(line: &str) {
     println!("{line}");
@@ -72,13 +71,13 @@ fn say(line: &str) {
     eprintln!("{line}");
 }
 
-/// Waits until whoever started us lets go of our standard input.
-async fn until_let_go() -> Done {
+/// Waits until standard input is closed.
+async fn until_let_go() -> RunResult {
     tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await?;
     Ok(())
 }
 
-/// The value below which this part of them lies.
+/// Returns the quantile `part`.
 fn percentile(values: &mut [u64], part: usize) -> u64 {
     values.sort_unstable();
     let last = values.len().saturating_sub(1);

@@ -1,18 +1,18 @@
 use std::time::Duration;
 
-use crate::connection::Connection;
-use crate::{Done, micros, now, percentile, tell};
+use crate::connection::LoadConnection;
+use crate::{RunResult, micros, now, percentile, tell};
 
-/// Each connection sends its next request when it has read the last answer.
-pub(crate) async fn run(place: &str, host: &str, path: &str, connections: &str, seconds: &str) -> Done {
+/// Each connection sends its next request after reading the previous response.
+pub(crate) async fn run(place: &str, host: &str, path: &str, connections: &str, seconds: &str) -> RunResult {
     let end = now() + Duration::from_secs_f64(seconds.parse()?);
     let mut tasks = Vec::new();
     for _ in 0..connections.parse::<usize>()? {
-        let (path, mut connection) = (path.to_owned(), Connection::to(place, host).await?);
+        let (path, mut connection) = (path.to_owned(), LoadConnection::to(place, host).await?);
         tasks.push(tokio::spawn(async move {
             let (mut times, mut bytes) = (Vec::new(), 0);
             let mut began = now();
-            // One at least.
+            // At least one request.
             loop {
                 bytes += connection.get(&path).await?;
                 let ended = now();

@@ -5,20 +5,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use credlet_testkit::ca::Ca;
-use credlet_testkit::server::{Answering, ClientCertificates, Server};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::server::{ClientCertificates, FakeApiServer, ResponseFuture};
 use http_body_util::{BodyExt as _, Channel};
 use hyper::body::{Frame, Incoming};
 use hyper::{Request, Response};
 
-use crate::{Done, tell, time_of_day, until_let_go};
+use crate::{RunResult, tell, time_of_day, until_let_go};
 
 const EVENTS: usize = 200;
 const BETWEEN_EVENTS: Duration = Duration::from_millis(10);
 
-/// Leaves the certificates of everybody in `dir`, for the other servers of the benchmark too.
-pub(crate) async fn run(dir: &Path) -> Done {
-    let ca = Ca::new();
+/// Writes all certificates to `dir`, also for the other servers of the benchmark.
+pub(crate) async fn run(dir: &Path) -> RunResult {
+    let ca = TestCa::new();
     let (server, client) = (ca.server().for_host("localhost").issue(), ca.client("bench").issue());
     for (name, text) in [
         ("ca.pem", ca.pem()),
@@ -29,14 +29,14 @@ pub(crate) async fn run(dir: &Path) -> Done {
     ] {
         fs::write(dir.join(name), text)?;
     }
-    let setup = Server::setup(&ca).identity(server).client_certificates(ClientCertificates::Required);
+    let setup = FakeApiServer::setup(&ca).identity(server).client_certificates(ClientCertificates::Required);
     let server = setup.answering(stamped).start();
     tell(&format!("port={}", server.address().port()));
     until_let_go().await
 }
 
-/// `/stamped`: a watch whose events are the time at which they were sent.
-fn stamped(request: Request<Incoming>) -> ControlFlow<Answering, Request<Incoming>> {
+/// `/stamped`: a watch whose events contain their send time.
+fn stamped(request: Request<Incoming>) -> ControlFlow<ResponseFuture, Request<Incoming>> {
     if request.uri().path() != "/stamped" {
         return ControlFlow::Continue(request);
     }

@@ -22,6 +22,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+POD_TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6bnM6cG9kIn0.c2lnbmF0dXJl"
+
 here, moto = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 lock = threading.Lock()
 
@@ -117,10 +119,10 @@ class Clouds(http.server.BaseHTTPRequestHandler):
             data = {"authorizationToken": token, "expiresAt": time.time() + 43200}
             self.say(200, {"authorizationData": data}) if self.headers["Authorization"] else self.say(403, {})
         elif self.host == "login.microsoftonline.com":
-            right = form.get("client_assertion") == "pod-token" and path == "/pod-tenant/oauth2/v2.0/token"
+            right = form.get("client_assertion") == POD_TOKEN and path == "/pod-tenant/oauth2/v2.0/token"
             self.say(200, {"access_token": ENTRA, "expires_in": 3600}) if right else self.say(400, {"error": "invalid_grant"})
         elif self.host == "sts.googleapis.com":
-            if form.get("subject_token") == "pod-token" and form["audience"].startswith("identitynamespace:acme.svc.id.goog:"):
+            if form.get("subject_token") == POD_TOKEN and form["audience"].startswith("identitynamespace:acme.svc.id.goog:"):
                 self.say(200, {"access_token": "ya29.pod", "expires_in": 3600})
             else:
                 self.say(400, {"error": "invalid_grant"})

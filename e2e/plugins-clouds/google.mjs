@@ -22,7 +22,7 @@ let count = 0;
 const grants = {
   'urn:ietf:params:oauth:grant-type:jwt-bearer': (fields) => asserted(fields.assertion),
   refresh_token: (fields) => ({ 'refresh-of-ada': 'ada', 'refresh-of-bob': 'bob' })[fields.refresh_token],
-  'urn:ietf:params:oauth:grant-type:token-exchange': (fields) => fields.subject_token === 'subject' && fields.audience === '//iam/pool' && 'federated',
+  'urn:ietf:params:oauth:grant-type:token-exchange': (fields) => fields.subject_token === 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzdWJqZWN0In0.c2lnbmF0dXJl' && fields.audience === '//iam/pool' && 'federated',
 };
 
 createServer(async (request, response) => {

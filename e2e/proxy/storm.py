@@ -32,7 +32,7 @@ KILLS, CLIENTS, COLD, LINGER, AT_ONCE = 100, 3, 20, 2, 2
 # Far more than anything takes here: who reaches it hangs.
 PATIENCE = 60
 # What a plugin says whose proxy was killed before it listened, and a client whose plugin was.
-CUT = re.compile("it ended without a word|^error: [^ ]* was ended by SIGKILL")
+CUT = re.compile("it exited without a message|^error: [^ ]* was killed by SIGKILL")
 # And a client whose answer had begun.
 BEGUN = re.compile("error reading a body")
 # What the server's threads meet when the other end of a connection is killed, and need not tell.

@@ -1,17 +1,17 @@
-//! What must hold for any bytes that a plugin prints.
+//! Invariants of decoding plugin output.
 
-use credlet_api::exec::{ApiVersion, ExecCredentialSpec, ExecCredentialStatus, failure_message};
+use credlet_api::exec::{ApiVersion, ExecCredentialSpec, ExecCredentialStatus, status_message};
 
 pub fn check(stdout: &[u8], version: ApiVersion) {
-    let asked = ExecCredentialSpec { lock_file_path: Some("/run/lock".into()), ..ExecCredentialSpec::default() };
-    let _ = failure_message(stdout);
-    match ExecCredentialStatus::decode(stdout, version, &asked) {
+    let request = ExecCredentialSpec { lock_file_path: Some("/run/lock".into()), ..ExecCredentialSpec::default() };
+    let _ = status_message(stdout);
+    match ExecCredentialStatus::decode(stdout, version, &request) {
         Ok(status) => {
-            // A header can carry what was accepted as a token.
+            // An accepted token is a valid header value.
             assert!(!status.token.expose().contains(char::is_control));
-            // What was read can be written, and is read again as the same; fractions of a second are not written.
+            // Encoding and decoding round-trips, except for fractions of a second.
             let written = status.encode(version);
-            let again = ExecCredentialStatus::decode(written.as_bytes(), version, &asked).expect("our own answer");
+            let again = ExecCredentialStatus::decode(written.as_bytes(), version, &request).expect("encoded by us");
             assert_eq!(again.token, status.token);
             assert_eq!(again.client_certificate_data, status.client_certificate_data);
             assert_eq!(again.client_key_data, status.client_key_data);
@@ -22,7 +22,7 @@ pub fn check(stdout: &[u8], version: ApiVersion) {
     }
 }
 
-/// No line of what was printed is in the error, unless it is short enough to be a name.
+/// The error quotes no line of the output, unless it is short enough to be a name.
 fn quotes_nothing(stdout: &[u8], error: &str) {
     let Ok(text) = std::str::from_utf8(stdout) else { return };
     for word in text.split(|c: char| c.is_whitespace() || "\"'{}[]:,".contains(c)) {

@@ -1,4 +1,4 @@
-//! A plugin's answer in v1.
+//! Plugin output in v1.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A plugin's answer in v1alpha1.
+//! Plugin output in v1alpha1.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A plugin's answer in v1beta1.
+//! Plugin output in v1beta1.
 
 #![no_main]
 

@@ -1,11 +1,11 @@
-//! The address of a key in a security module.
+//! A PKCS#11 URI (RFC 7512).
 
 #![no_main]
 
-use credlet_plugins::proxy::pkcs11::{PinSource, Uri};
+use credlet_proxy::sign::pkcs11::{PinSource, Pkcs11Uri};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let Ok(mut uri) = Uri::parse(text) else { return };
+    let Ok(mut uri) = Pkcs11Uri::parse(text) else { return };
     // A PIN has no place in it.
     let query = text.split_once('?').map_or("", |(_, query)| query);
     assert!(!query.split('&').any(|attribute| attribute.starts_with("pin-value=")));
@@ -18,6 +18,6 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Some(name) = uri.module_name.take() {
         assert!(!name.contains('/'));
     }
-    // What is left is what is shown, and means the same key when it is read again.
-    assert_eq!(Uri::parse(&uri.to_string()), Ok(uri));
+    // The displayed URI parses to the same key.
+    assert_eq!(Pkcs11Uri::parse(&uri.to_string()), Ok(uri));
 });

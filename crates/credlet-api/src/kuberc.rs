@@ -1,67 +1,68 @@
-//! The plugin policy in a user's `kuberc` file, read so that a mistake closes the door instead of opening it.
+//! The plugin policy in a user's `kuberc` file. The decoder fails closed: an invalid file is an error, never "no
+//! policy".
 
 use serde::de::MapAccess;
 
-use crate::wire::document::{self, Duplicates, Member, Object};
-use crate::wire::fault::Fault;
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::error::DocumentError;
 use crate::wire::yaml;
 
-/// The `Preference` of `kubectl.config.k8s.io`, as far as it concerns credential plugins.
+/// The fields of a `Preference` of `kubectl.config.k8s.io` that restrict credential plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preference {
+pub struct KubercPreference {
     /// `credentialPluginPolicy`. Empty: not set.
     pub credential_plugin_policy: String,
-    /// The commands of `credentialPluginAllowlist`, if that is there at all.
+    /// Commands of `credentialPluginAllowlist`, if the field is present.
     pub credential_plugin_allowlist: Option<Vec<String>>,
-    /// Fields that no version has and that have nothing to do with plugins: worth a warning.
+    /// Unknown fields without relation to plugins, for a warning.
     pub unknown_fields: Vec<String>,
 }
 
-impl Preference {
-    /// Reads a kuberc file. Of several documents the first `Preference` in a known version stands, as with kubectl: so
-    /// a file can serve newer and older programs.
-    ///
-    /// Where kubectl warns and goes on without any policy, this is an error: a file that cannot be read, a key that
-    /// stands twice, a policy in a version that has none, and an unknown field that looks like a misspelt policy.
+impl KubercPreference {
+    /// Decodes a kuberc file. The first `Preference` of a known version is used, as in kubectl, so that one file can
+    /// serve newer and older programs.
     ///
     /// # Errors
-    /// The file's owner must act.
+    /// Returns an error where kubectl logs a warning and applies no policy: for an invalid document, a duplicate key, a
+    /// policy in a version without policies, and an unknown field that looks like a misspelt policy.
     pub fn decode(text: &[u8]) -> Result<Self, KubercError> {
         let text = std::str::from_utf8(text)
-            .map_err(|error| KubercError::Unreadable(Fault::NotText { byte: error.valid_up_to() }))?;
+            .map_err(|error| KubercError::InvalidDocument(DocumentError::NotUtf8 { byte: error.valid_up_to() }))?;
         let mut rest = text;
-        let mut passed_over = None;
+        let mut skipped = None;
         while !rest.is_empty() {
             let document = yaml::first_document(rest);
             rest = rest[document.len()..].strip_prefix("...").unwrap_or(&rest[document.len()..]);
             match Self::decode_document(document) {
-                Err(KubercError::Unreadable(Fault::Empty)) => {}
-                Err(error @ (KubercError::Kind | KubercError::Version)) => passed_over = passed_over.or(Some(error)),
+                Err(KubercError::InvalidDocument(DocumentError::Empty)) => {}
+                Err(error @ (KubercError::MissingPreference | KubercError::UnsupportedVersion)) => {
+                    skipped = skipped.or(Some(error))
+                }
                 decoded => return decoded,
             }
         }
-        // A file without a document, or with comments only, is a file without preferences.
-        passed_over.map_or_else(|| Ok(Self::default()), Err)
+        // A file without documents, or with comments only, has no preferences.
+        skipped.map_or_else(|| Ok(Self::default()), Err)
     }
 
     fn decode_document(text: &str) -> Result<Self, KubercError> {
-        let document: WirePreference =
-            document::read(text.as_bytes(), Duplicates::Refuse).map_err(KubercError::Unreadable)?;
-        if document == WirePreference::default() {
-            return Err(KubercError::Unreadable(Fault::Empty));
+        let document: PreferenceDocument =
+            document::read(text.as_bytes(), DuplicateKeys::Reject).map_err(KubercError::InvalidDocument)?;
+        if document == PreferenceDocument::default() {
+            return Err(KubercError::InvalidDocument(DocumentError::Empty));
         }
         if document.kind != "Preference" {
-            return Err(KubercError::Kind);
+            return Err(KubercError::MissingPreference);
         }
         if let Some(field) = document.unknown.iter().find(|name| looks_like_policy(name)) {
-            return Err(KubercError::Misspelt { field: crate::visible(field) });
+            return Err(KubercError::UnknownField { field: crate::escape_control_chars(field) });
         }
         let has_policy = !document.policy.is_empty() || document.allowlist.is_some();
         match &*document.api_version {
             "kubectl.config.k8s.io/v1beta1" => {}
             "kubectl.config.k8s.io/v1alpha1" if !has_policy => {}
-            "kubectl.config.k8s.io/v1alpha1" => return Err(KubercError::NoPolicyInV1alpha1),
-            _ => return Err(KubercError::Version),
+            "kubectl.config.k8s.io/v1alpha1" => return Err(KubercError::PolicyInV1alpha1),
+            _ => return Err(KubercError::UnsupportedVersion),
         }
         let commands = document.allowlist.map(|entries| {
             entries.into_iter().enumerate().map(|(index, entry)| entry.command(index)).collect::<Result<_, _>>()
@@ -74,53 +75,53 @@ impl Preference {
     }
 }
 
-/// Every honest misspelling of `credentialPluginPolicy` or `credentialPluginAllowlist` keeps one of these words.
+/// Returns whether an unknown field may be a misspelling of `credentialPluginPolicy` or `credentialPluginAllowlist`.
 fn looks_like_policy(field: &str) -> bool {
     let field = field.to_ascii_lowercase();
     ["credential", "plugin", "policy", "allow", "deny"].iter().any(|word| field.contains(word))
 }
 
-/// Why a kuberc file gives no policy. Nothing may be run until its owner has acted.
+/// Error in a kuberc file. No plugin may be run until it is fixed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KubercError {
-    /// Not a readable document.
-    #[error("the file {0}")]
-    Unreadable(Fault),
-    /// Another object.
-    #[error("the file holds no Preference")]
-    Kind,
-    /// Another version.
-    #[error("the Preference is in neither kubectl.config.k8s.io/v1beta1 nor …/v1alpha1")]
-    Version,
-    /// A policy that kubectl would ignore.
-    #[error("kubectl.config.k8s.io/v1alpha1 knows no plugin policy: write the Preference in …/v1beta1")]
-    NoPolicyInV1alpha1,
-    /// A field that would have been ignored.
-    #[error("`{field}` is no field of a Preference: credentialPluginPolicy and credentialPluginAllowlist are")]
-    Misspelt {
-        /// The field.
+    /// The file is not a valid document.
+    #[error(transparent)]
+    InvalidDocument(DocumentError),
+    /// There is no `Preference` in the file.
+    #[error("missing object of kind Preference")]
+    MissingPreference,
+    /// The version is unknown.
+    #[error("unsupported apiVersion of the Preference: must be kubectl.config.k8s.io/v1beta1 or …/v1alpha1")]
+    UnsupportedVersion,
+    /// The version has no plugin policy; kubectl would ignore it.
+    #[error("plugin policy not supported by kubectl.config.k8s.io/v1alpha1: use …/v1beta1")]
+    PolicyInV1alpha1,
+    /// An unknown field looks like a misspelt policy.
+    #[error("unknown field `{field}`: expected credentialPluginPolicy or credentialPluginAllowlist")]
+    UnknownField {
+        /// Name of the field.
         field: String,
     },
-    /// The new name and the old one disagree.
-    #[error("`credentialPluginAllowlist[{index}]` has a `command` and another `name`: keep `command`")]
-    CommandAndName {
-        /// Which entry, from 0.
+    /// `command` and its deprecated alias `name` differ.
+    #[error("conflicting `command` and `name` in `credentialPluginAllowlist[{index}]`: keep `command`")]
+    ConflictingNames {
+        /// Index of the entry, from 0.
         index: usize,
     },
 }
 
 #[derive(Default, PartialEq)]
-struct WirePreference {
+struct PreferenceDocument {
     kind: String,
     api_version: String,
     policy: String,
-    allowlist: Option<Vec<WireEntry>>,
+    allowlist: Option<Vec<AllowlistEntry>>,
     unknown: Vec<String>,
 }
 
-impl Object for WirePreference {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for PreferenceDocument {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "kind" => value.string("kind", &mut self.kind),
             "apiVersion" => value.string("apiVersion", &mut self.api_version),
@@ -136,24 +137,24 @@ impl Object for WirePreference {
 }
 
 #[derive(Default, PartialEq)]
-struct WireEntry {
+struct AllowlistEntry {
     command: String,
     name: String,
 }
 
-impl WireEntry {
-    /// `name` is the old word for `command`.
+impl AllowlistEntry {
+    /// Returns `command`, or its deprecated alias `name`.
     fn command(self, index: usize) -> Result<String, KubercError> {
         match (self.command.is_empty(), self.name.is_empty()) {
-            (false, false) if self.command != self.name => Err(KubercError::CommandAndName { index }),
+            (false, false) if self.command != self.name => Err(KubercError::ConflictingNames { index }),
             (true, _) => Ok(self.name),
             (false, _) => Ok(self.command),
         }
     }
 }
 
-impl Object for WireEntry {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for AllowlistEntry {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "command" => value.string("credentialPluginAllowlist.command", &mut self.command),
             "name" => value.string("credentialPluginAllowlist.name", &mut self.name),

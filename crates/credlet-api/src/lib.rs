@@ -1,39 +1,46 @@
-//! What crosses a process boundary in Kubernetes exec credentials: the documents that clients and plugins exchange,
-//! the [`Secret`]s in them, and the harness that turns a function into a plugin.
+//! Wire types of the Kubernetes credential protocols, and the rules for handling secrets in text.
 //!
-//! **The path:** [`ExecConfig`](exec::ExecConfig) names a program → [`ExecCredentialSpec::encode`] tells it what is
-//! wanted → the program ([`plugin::main`]) prints its answer → [`ExecCredentialStatus::decode`] reads and checks it.
+//! - [`exec`]: the exec credential protocol, `client.authentication.k8s.io`;
+//! - [`image`]: the kubelet's image credential providers, `credentialprovider.kubelet.k8s.io`, and docker's files;
+//! - [`kubeconfig`], [`kuberc`]: the files of kubectl, with the line of each value;
+//! - [`oidc`]: documents and tokens of OpenID Connect; [`review`], [`status`]: responses of the API server;
+//! - [`address`]: addresses by the rules of Go's `net/url`;
+//! - [`Secret`], [`redact`], [`escape_control_chars`] and others: secrets and untrusted text.
 //!
-//! **Three names to know:** [`Secret`], [`ExecCredentialStatus`], [`plugin::main`].
+//! A client encodes an [`ExecCredentialSpec`] for the program of an [`ExecConfig`](exec::ExecConfig), and decodes its
+//! output as an
+//! [`ExecCredentialStatus`]:
 //!
 //! ```
 //! use credlet_api::exec::{ApiVersion, ExecCredentialSpec, ExecCredentialStatus};
 //!
-//! // A client asks in some version …
-//! let asked = ExecCredentialSpec::default();
-//! let told = asked.encode(ApiVersion::V1);
-//! assert!(told.ends_with("}\n"));
+//! let request = ExecCredentialSpec::default();
+//! let exec_info = request.encode(ApiVersion::V1);
+//! assert!(exec_info.ends_with("}\n"));
 //!
-//! // … and reads the answer. Nothing of it can be printed by accident.
 //! let stdout = br#"{"apiVersion":"client.authentication.k8s.io/v1","status":{"token":"hunter2"}}"#;
-//! let status = ExecCredentialStatus::decode(stdout, ApiVersion::V1, &asked)?;
+//! let status = ExecCredentialStatus::decode(stdout, ApiVersion::V1, &request)?;
 //! assert_eq!(status.token.expose(), "hunter2");
 //! assert!(!format!("{status:?}").contains("hunter2"));
-//! # Ok::<(), credlet_api::exec::AnswerError>(())
+//! # Ok::<(), credlet_api::exec::InvalidCredential>(())
 //! ```
 //!
-//! This crate does no input or output, apart from [`plugin::main`], which is a program's `main`.
+//! Errors of the decoders name fields and positions, and never quote a value. The crate performs no I/O. Plugin authors
+//! use it through `credlet-plugin`.
 //!
-//! [`ExecCredentialSpec::encode`]: exec::ExecCredentialSpec::encode
+//! [`ExecCredentialSpec`]: exec::ExecCredentialSpec
 //! [`ExecCredentialStatus`]: exec::ExecCredentialStatus
-//! [`ExecCredentialStatus::decode`]: exec::ExecCredentialStatus::decode
 
+pub mod address;
+mod encoding;
 pub mod exec;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod image;
 pub mod kubeconfig;
 pub mod kuberc;
 pub mod oidc;
-pub mod plugin;
 mod redact;
 pub mod review;
 mod secret;
@@ -41,7 +48,11 @@ pub mod status;
 mod text;
 mod wire;
 
-pub use redact::scrub;
+pub use encoding::hex;
+pub use redact::{is_secret_name, redact, redact_args};
 pub use secret::Secret;
-pub use text::visible;
-pub use wire::fault::{Fault, Position};
+pub use text::{
+    TerminalFilter, escape_control_chars, escape_indented, escape_json, escape_line, escape_yaml, is_displayable,
+};
+pub use wire::duration;
+pub use wire::error::{DocumentError, Position};

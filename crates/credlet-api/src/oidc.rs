@@ -1,14 +1,14 @@
-//! What an OpenID Connect issuer says: how it describes itself, the tokens it gives, the keys it signs them with.
+//! Documents of OpenID Connect: provider metadata, token responses, JSON web tokens and keys. Nothing is verified here.
 //!
 //! ```
-//! use credlet_api::oidc::{Refreshed, discovered_token_endpoint};
+//! use credlet_api::oidc::{ProviderMetadata, RefreshResponse};
 //!
 //! let metadata = br#"{"issuer":"https://id.example","token_endpoint":"https://id.example/token"}"#;
-//! assert_eq!(discovered_token_endpoint(metadata)?, "https://id.example/token");
+//! assert_eq!(ProviderMetadata::decode(metadata)?.token_endpoint, "https://id.example/token");
 //!
-//! let refreshed = Refreshed::decode(br#"{"id_token":"hunter2","refresh_token":"hunter3"}"#)?;
+//! let refreshed = RefreshResponse::decode(br#"{"id_token":"hunter2","refresh_token":"hunter3"}"#)?;
 //! assert_eq!(refreshed.refresh_token.expose(), "hunter3");
-//! # Ok::<(), credlet_api::Fault>(())
+//! # Ok::<(), credlet_api::DocumentError>(())
 //! ```
 
 mod jwt;
@@ -22,52 +22,44 @@ use serde::de::MapAccess;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-pub use self::jwt::{Claims, Header, Jwk, JwkSet, Jwt, SignedPart};
-pub use self::metadata::Metadata;
-pub use self::tokens::{DeviceAuthorization, Tokens};
-use crate::wire::document::{self, Duplicates, Member, Object};
-use crate::wire::fault::Fault;
+pub use self::jwt::{IdTokenClaims, Jwk, JwkSet, Jwt, JwtHeader, SigningInput};
+pub use self::metadata::ProviderMetadata;
+pub use self::tokens::{DeviceAuthorization, TokenResponse};
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::error::DocumentError;
 use crate::{Position, Secret};
 
-/// The path below an issuer's address at which it describes itself.
+/// Path of the provider metadata below the issuer URL (OpenID Connect Discovery).
 pub const DISCOVERY_PATH: &str = "/.well-known/openid-configuration";
 
-/// The `token_endpoint` of the document that an issuer serves at [`DISCOVERY_PATH`]. Empty: it names none.
-///
-/// # Errors
-/// When it is not such a document. The issuer's operator must act.
-pub fn discovered_token_endpoint(document: &[u8]) -> Result<String, Fault> {
-    read::<Metadata>(document).map(|metadata| metadata.token_endpoint)
-}
-
-/// The answer to a refresh token. What is missing is empty.
+/// The response of a token endpoint to a refresh request. Missing fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refreshed {
-    /// The new ID token. Not every issuer gives one.
+pub struct RefreshResponse {
+    /// New ID token. Some issuers return none.
     pub id_token: Secret,
-    /// The refresh token for the next time, if it is another one: the old one may be worthless from now on.
+    /// New refresh token, if the issuer rotates them. The old one may be invalid from now on.
     pub refresh_token: Secret,
 }
 
-impl Refreshed {
-    /// Reads a token endpoint's answer.
+impl RefreshResponse {
+    /// Decodes the body of the response.
     ///
     /// # Errors
-    /// When it is not a JSON object. The issuer's operator must act.
-    pub fn decode(answer: &[u8]) -> Result<Self, Fault> {
-        read(answer)
+    /// Returns an error if the body is not a JSON object.
+    pub fn decode(body: &[u8]) -> Result<Self, DocumentError> {
+        read(body)
     }
 }
 
-/// The code in a token endpoint's refusal, if it is one that a specification knows. An unknown one is foreign text, and
-/// an issuer may have put what it refuses into it, so nothing is kept of it; nor of the description beside it.
-pub fn refusal_code(answer: &[u8]) -> Option<&'static str> {
-    let refusal: Refusal = read(answer).ok()?;
-    known_code(&refusal.error)
+/// Returns the `error` of a token endpoint's error response, if it is a registered code. Unknown codes and
+/// `error_description` are discarded, because an issuer may repeat the rejected secret in them.
+pub fn token_error_code(body: &[u8]) -> Option<&'static str> {
+    let response: ErrorResponse = read(body).ok()?;
+    known_error_code(&response.error)
 }
 
-/// The same for a code that came another way, as in a redirect.
-pub fn known_code(code: &str) -> Option<&'static str> {
+/// Returns the static text of a registered error code, as in the parameters of a redirect.
+pub fn known_error_code(code: &str) -> Option<&'static str> {
     // RFC 6749 section 5.2, then OpenID Connect Core section 3.1.2.6 and RFC 6749 section 4.1.2.1, then RFC 8628
     // section 3.5 and RFC 7009 section 2.2.1.
     const KNOWN: [&str; 18] = [
@@ -93,27 +85,27 @@ pub fn known_code(code: &str) -> Option<&'static str> {
     KNOWN.into_iter().find(|known| *known == code)
 }
 
-/// When a token ends, by its own word: the claim `exp` of a JWT. Nothing else of it is read, and nothing is verified:
-/// that is for the one who is shown it. `None`: it does not say.
-pub fn expiry(token: &Secret) -> Option<Timestamp> {
+/// Returns the claim `exp` of a JSON web token without verifying it. Returns `None` for other tokens, and without the
+/// claim.
+pub fn jwt_expiry(token: &Secret) -> Option<Timestamp> {
     let mut parts = token.expose().split('.');
     let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };
     let payload = Zeroizing::new(URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?);
-    let seconds = read::<Expiry>(&payload).ok()?.exp?;
+    let seconds = read::<ExpiryClaim>(&payload).ok()?.exp?;
     Timestamp::from_second(seconds).ok()
 }
 
-/// JSON only: what looks like YAML here is somebody's web page.
-fn read<O: Object>(bytes: &[u8]) -> Result<O, Fault> {
+/// Decodes a JSON object. Anything else, such as an HTML page, must not be decoded as YAML.
+fn read<O: DecodeObject>(bytes: &[u8]) -> Result<O, DocumentError> {
     match bytes.trim_ascii_start().first() {
-        None => Err(Fault::Empty),
-        Some(b'{') => document::read(bytes, Duplicates::LastWins),
-        Some(_) => Err(Fault::NotAnObject { at: Position { line: 1, column: 1 } }),
+        None => Err(DocumentError::Empty),
+        Some(b'{') => document::read(bytes, DuplicateKeys::LastWins),
+        Some(_) => Err(DocumentError::NotAnObject { at: Position { line: 1, column: 1 } }),
     }
 }
 
-/// All strings of a list, or the one that stands in its place.
-fn texts(value: Option<&Value>) -> Vec<String> {
+/// Returns the strings of a list, or a single string as a list.
+fn string_or_list(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::String(one)) => vec![one.clone()],
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -122,7 +114,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 }
 
 fn seconds<'de, A: MapAccess<'de>>(
-    value: Member<'_, A>,
+    value: MemberValue<'_, A>,
     path: &'static str,
     into: &mut Option<i64>,
 ) -> Result<(), A::Error> {
@@ -132,8 +124,8 @@ fn seconds<'de, A: MapAccess<'de>>(
     Ok(())
 }
 
-impl Object for Refreshed {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for RefreshResponse {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "id_token" => value.secret("id_token", &mut self.id_token),
             "refresh_token" => value.secret("refresh_token", &mut self.refresh_token),
@@ -143,12 +135,12 @@ impl Object for Refreshed {
 }
 
 #[derive(Default)]
-struct Refusal {
+struct ErrorResponse {
     error: String,
 }
 
-impl Object for Refusal {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for ErrorResponse {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "error" => value.string("error", &mut self.error),
             _ => value.skip(),
@@ -157,12 +149,12 @@ impl Object for Refusal {
 }
 
 #[derive(Default)]
-struct Expiry {
+struct ExpiryClaim {
     exp: Option<i64>,
 }
 
-impl Object for Expiry {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for ExpiryClaim {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "exp" => seconds(value, "exp", &mut self.exp),
             _ => value.skip(),
@@ -170,9 +162,9 @@ impl Object for Expiry {
     }
 }
 
-/// Some issuers write `1.7e9`, and client-go cuts off a fraction.
+/// Truncates to whole seconds, as client-go does. Some issuers write `1.7e9`.
 fn whole_seconds(exp: &Value) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "out of range saturates, and is no time either")]
+    #[expect(clippy::cast_possible_truncation, reason = "a value out of range saturates and is rejected as a time")]
     let cut = |seconds: f64| seconds as i64;
     exp.as_i64().or_else(|| exp.as_f64().map(cut))
 }
@@ -186,37 +178,39 @@ mod tests {
     }
 
     #[test]
-    fn the_expiry_of_a_token_is_read_as_client_go_reads_it() {
-        let second = |claims: &str| expiry(&jwt(claims)).map(Timestamp::as_second);
+    fn jwt_expiry_truncates_as_client_go() {
+        let second = |claims: &str| jwt_expiry(&jwt(claims)).map(Timestamp::as_second);
         assert_eq!(second(r#"{"sub":"ada","exp":1700000000}"#), Some(1_700_000_000));
         assert_eq!(second(r#"{"exp":1700000000.9}"#), Some(1_700_000_000));
         assert_eq!(second(r#"{"exp":1.7e9}"#), Some(1_700_000_000));
     }
 
     #[test]
-    fn a_token_that_does_not_say_has_no_expiry() {
+    fn jwt_expiry_requires_a_numeric_claim() {
         for claims in [r#"{"sub":"ada"}"#, r#"{"exp":"1700000000"}"#, r#"{"exp":null}"#, r#"{"exp":1e300}"#, "[]", ""] {
-            assert_eq!(expiry(&jwt(claims)), None, "{claims}");
+            assert_eq!(jwt_expiry(&jwt(claims)), None, "{claims}");
         }
         for token in ["", "opaque", "a.b", "a.%.c", "e30.e30.e30.e30"] {
-            assert_eq!(expiry(&Secret::new(token)), None, "{token}");
+            assert_eq!(jwt_expiry(&Secret::new(token)), None, "{token}");
         }
     }
 
     #[test]
-    fn an_answer_that_is_no_json_object_is_told_without_its_content() {
-        for answer in ["", "<html>hunter2</html>", "id_token: hunter2", r#"["hunter2"]"#, r#"{"id_token":["hunter2"]}"#]
-        {
-            let fault = Refreshed::decode(answer.as_bytes()).unwrap_err();
-            assert!(!format!("{fault} {fault:?}").contains("hunter2"), "{fault:?}");
+    fn errors_quote_nothing() {
+        for body in ["", "<html>hunter2</html>", "id_token: hunter2", r#"["hunter2"]"#, r#"{"id_token":["hunter2"]}"#] {
+            let error = RefreshResponse::decode(body.as_bytes()).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
         }
-        assert_eq!(Refreshed::decode(br#"{"access_token":"x"}"#), Ok(Refreshed::default()));
+        assert_eq!(RefreshResponse::decode(br#"{"access_token":"x"}"#), Ok(RefreshResponse::default()));
     }
 
     #[test]
-    fn only_codes_that_a_specification_knows_are_kept() {
-        assert_eq!(refusal_code(br#"{"error":"invalid_grant","error_description":"hunter2"}"#), Some("invalid_grant"));
-        assert_eq!(refusal_code(br#"{"error":"hunter2"}"#), None);
-        assert_eq!(refusal_code(b"<html>"), None);
+    fn unknown_error_codes_are_discarded() {
+        assert_eq!(
+            token_error_code(br#"{"error":"invalid_grant","error_description":"hunter2"}"#),
+            Some("invalid_grant")
+        );
+        assert_eq!(token_error_code(br#"{"error":"hunter2"}"#), None);
+        assert_eq!(token_error_code(b"<html>"), None);
     }
 }

@@ -1,161 +1,271 @@
-//! Taking secrets out of text that others wrote, before it becomes part of an error or a log line.
+//! Removal of secrets from text that other programs wrote, before it becomes part of an error or a log line.
+//!
+//! One pass from left to right, in linear time: each lookahead is either consumed or bounded. [`name`] knows which
+//! names hold secrets, [`shape`] what tokens look like, [`value`] where the value of a name ends, [`args`] command
+//! lines.
+
+mod args;
+mod name;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod value;
 
 use crate::Secret;
+pub use args::redact_args;
+use name::SecretName;
+pub use name::is_secret_name;
 
 const REDACTED: &str = "[redacted]";
 
-/// `text` without the secrets in `known` and without anything that looks like a credential: JSON web tokens, the
-/// tokens of the large clouds, what follows `Bearer`, JSON members that hold secrets, private keys.
+/// Minimum length of a known secret. Shorter values, such as "true", occur in ordinary messages.
+const SHORTEST_KNOWN: usize = 6;
+
+/// Longest part of a URL that is searched for user information, and longest title of a PEM block.
+const LOOKAHEAD: usize = 256;
+
+/// Returns `text` without the secrets in `known` and without anything that looks like a credential:
 ///
-/// It is a net under the tight-rope: a plugin should not write secrets to its standard error in the first place.
+/// - values of names that hold secrets, as in `NAME=value`, `--name value`, `"name": "value"`, YAML, headers, URL queries,
+///   XML elements and PKCS#11 URIs;
+/// - what follows `Bearer` and `Basic`, and the user information of URLs;
+/// - JSON web tokens, tokens with the prefixes that issuers give them, AWS key ids and the secret keys beside them;
+/// - private keys in PEM.
+///
+/// Prose about tokens and passwords stays. This is a safety net: a plugin should not write secrets to its standard
+/// error.
 ///
 /// ```
-/// use credlet_api::{Secret, scrub};
+/// use credlet_api::{Secret, redact};
 ///
 /// let password = Secret::new("correct horse");
-/// assert_eq!(scrub("login with 'correct horse' failed", [&password]), "login with '[redacted]' failed");
-/// assert_eq!(scrub("sent Authorization: Bearer abc.def", []), "sent Authorization: Bearer [redacted]");
+/// assert_eq!(redact("login with 'correct horse' failed", [&password]), "login with '[redacted]' failed");
+/// assert_eq!(redact("sent Authorization: Bearer abc.def", []), "sent Authorization: Bearer [redacted]");
+/// assert_eq!(redact("VAULT_TOKEN=abc is rejected: token expired", []), "VAULT_TOKEN=[redacted] is rejected: token expired");
 /// ```
-pub fn scrub<'a>(text: &str, known: impl IntoIterator<Item = &'a Secret>) -> String {
+pub fn redact<'a>(text: &str, known: impl IntoIterator<Item = &'a Secret>) -> String {
+    let mut known: Vec<&str> = known.into_iter().map(Secret::expose).collect();
+    known.retain(|secret| secret.chars().count() >= SHORTEST_KNOWN);
+    // Longer secrets first: a secret that contains another one must be removed as a whole.
+    known.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
     let mut text = text.to_owned();
     for secret in known {
-        // Shorter ones are words like "true": replacing those would only spoil the message.
-        if secret.expose().chars().count() >= 6 {
-            text = text.replace(secret.expose(), REDACTED);
+        if text.contains(secret) {
+            text = text.replace(secret, REDACTED);
         }
     }
-    let text = private_keys(&text);
-    let text = json_members(&text);
-    words(&text)
+    RedactionScanner::new(&text).run()
 }
 
-fn private_keys(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find("-----BEGIN ") {
-        let (before, block) = rest.split_at(start);
-        clean.push_str(before);
-        let title = block.lines().next().unwrap_or_default();
-        let end = block.find("-----END ").map(|end| block[end..].find('\n').map_or(block.len(), |eol| end + eol));
-        // A block cut off before its end is still a key.
-        let (block, after) = block.split_at(end.unwrap_or(block.len()));
-        clean.push_str(if title.contains("PRIVATE KEY") { REDACTED } else { block });
-        rest = after;
+/// Redacts a text in one pass.
+struct RedactionScanner<'t> {
+    text: &'t str,
+    /// Everything before this position is in `clean`, or was redacted.
+    at: usize,
+    clean: String,
+    /// With an AWS key id anywhere, runs that look like secret keys are taken for such.
+    has_aws_key_id: bool,
+    /// The word before the current one, if only a space is between them.
+    previous: &'t str,
+}
+
+impl<'t> RedactionScanner<'t> {
+    fn new(text: &'t str) -> Self {
+        let has_aws_key_id = shape::has_aws_key_id(text);
+        Self { text, at: 0, clean: String::with_capacity(text.len()), has_aws_key_id, previous: "" }
     }
-    clean.push_str(rest);
-    clean
-}
 
-/// `"token":"…"` and its kin, also with escaped quotes inside another string.
-fn json_members(text: &str) -> String {
-    const NAMES: [&str; 8] = [
-        "token",
-        "clientKeyData",
-        "client-key-data",
-        "password",
-        "access_token",
-        "id_token",
-        "refresh_token",
-        "client_secret",
-    ];
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(value) = NAMES.iter().filter_map(|name| member_value(rest, name)).min_by_key(|value| value.start) {
-        clean.push_str(&rest[..value.start]);
-        clean.push_str(REDACTED);
-        rest = &rest[value.end..];
-    }
-    clean.push_str(rest);
-    clean
-}
-
-fn member_value(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
-    let quoted = [format!("\"{name}\""), format!("\"{name}\\\"")];
-    let after_name = quoted.iter().filter_map(|quoted| Some(text.find(quoted)? + quoted.len())).min()?;
-    let after = &text[after_name..];
-    let colon = after.trim_start().strip_prefix(':')?.trim_start();
-    let opened = colon.trim_start_matches('\\').strip_prefix('"')?;
-    let start = text.len() - opened.len();
-    let mut escaped = false;
-    let length = opened
-        .char_indices()
-        .find(|(_, c)| {
-            let ends = *c == '"' && !escaped;
-            escaped = *c == '\\' && !escaped;
-            ends
-        })
-        .map_or(opened.len(), |(at, _)| at);
-    (length > 0).then_some(start..start + length)
-}
-
-fn words(text: &str) -> String {
-    let belongs = |c: char| c.is_ascii_alphanumeric() || "-._~+/=%".contains(c);
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    let mut after_bearer = false;
-    while let Some(first) = rest.chars().next() {
-        let length = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
-        if length == 0 {
-            clean.push(first);
-            rest = &rest[first.len_utf8()..];
-            after_bearer &= first == ' ';
-            continue;
+    fn run(mut self) -> String {
+        while let Some(first) = self.rest().chars().next() {
+            if self.rest().starts_with("-----") && self.pem() {
+                continue;
+            }
+            let length = shape::word_length(self.rest());
+            count(length + 1);
+            if length > 0 {
+                self.word(length);
+            } else if let Some(skipped) = percent_escape(self.rest()) {
+                self.keep(skipped);
+            } else {
+                if first != ' ' {
+                    self.previous = "";
+                }
+                self.keep(first.len_utf8());
+            }
         }
-        let (word, after) = rest.split_at(length);
-        clean.push_str(if after_bearer || is_credential(word) { REDACTED } else { word });
-        after_bearer = word.eq_ignore_ascii_case("bearer");
-        rest = after;
-    }
-    clean
-}
-
-/// The beginnings that issuers give their tokens on purpose, so that they can be recognised.
-fn is_credential(word: &str) -> bool {
-    let jwt = word.starts_with("eyJ") && word.matches('.').count() >= 1;
-    let known = ["k8s-aws-v1.", "ya29.", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-"];
-    (jwt && word.len() > 20) || known.iter().any(|start| word.starts_with(start) && word.len() > start.len() + 8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn known_secrets_go_wherever_they_stand() {
-        let secret = Secret::new("s3cr3t-value");
-        assert_eq!(scrub("as3cr3t-valueb s3cr3t-value", [&secret]), "a[redacted]b [redacted]");
+        self.clean
     }
 
-    #[test]
-    fn short_values_are_words_and_stay() {
-        assert_eq!(scrub("true is true", [&Secret::new("true")]), "true is true");
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
     }
 
-    #[test]
-    fn credentials_are_recognised_by_their_shape() {
-        for (text, clean) in [
-            ("got eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln!", "got [redacted]!"),
-            ("k8s-aws-v1.aHR0cHM6Ly9zdHM", "[redacted]"),
-            ("authorization: bearer   abc", "authorization: bearer   [redacted]"),
-            (r#"{"token":"a\"b","x":1}"#, r#"{"token":"[redacted]","x":1}"#),
-            (r#"{"x":1,"password" : "p","token":"t"}"#, r#"{"x":1,"password" : "[redacted]","token":"[redacted]"}"#),
-            ("-----BEGIN EC PRIVATE KEY-----\nabc\n-----END EC PRIVATE KEY-----\nend", "[redacted]\nend"),
-            ("cut -----BEGIN PRIVATE KEY-----\nabc", "cut [redacted]"),
-        ] {
-            assert_eq!(scrub(text, []), clean);
+    /// Copies the next bytes.
+    fn keep(&mut self, length: usize) {
+        self.clean.push_str(&self.rest()[..length]);
+        self.at += length;
+    }
+
+    /// Leaves out the next bytes.
+    fn hide(&mut self, length: usize) {
+        if length > 0 {
+            self.clean.push_str(REDACTED);
+        }
+        self.at += length;
+    }
+
+    /// Redacts a private key in PEM, or a part of one. Returns `false` for other text.
+    fn pem(&mut self) -> bool {
+        let title = |begin: &str| {
+            let title = self.rest().strip_prefix(begin)?;
+            let window = &title[..floor(title, 64)];
+            window.find("-----").map(|end| (&window[..end], begin.len() + end + "-----".len()))
+        };
+        match (title("-----BEGIN "), title("-----END ")) {
+            (Some((title, _)), _) if title.contains("PRIVATE KEY") => {
+                // A truncated block is still a key.
+                let end = self.rest().find("-----END ").map_or(self.rest().len(), |end| {
+                    let after = &self.rest()[end + "-----END ".len()..];
+                    let window = &after[..floor(after, 64)];
+                    window.find("-----").map_or(self.rest().len(), |dashes| end + "-----END ".len() + dashes + 5)
+                });
+                self.hide(end);
+                true
+            }
+            (_, Some((title, length))) if title.contains("PRIVATE KEY") => {
+                // The beginning was truncated: remove preceding text that looks like lines of the key.
+                let body = |c: char| c.is_ascii_alphanumeric() || "+/=\\\r\n".contains(c);
+                let kept = self.clean.trim_end_matches(body).len();
+                self.clean.truncate(kept);
+                if self.clean.ends_with(REDACTED) {
+                    self.at += length;
+                } else {
+                    self.hide(length);
+                }
+                true
+            }
+            _ => false,
         }
     }
 
-    #[test]
-    fn ordinary_messages_stay_as_they_are() {
-        for text in [
-            "error: could not read /home/ada/.aws/config: permission denied",
-            "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n",
-            r#"unknown field "token": expected "name""#,
-            "eyJ is how one begins",
-            "",
-        ] {
-            assert_eq!(scrub(text, []), text);
+    /// Processes a run of characters that names and tokens consist of.
+    fn word(&mut self, length: usize) {
+        let word = &self.rest()[..length];
+        let after = &self.rest()[length..];
+        if after.starts_with("://") {
+            self.keep(length + 3);
+            self.user_info();
+            return;
+        }
+        if word.eq_ignore_ascii_case("pkcs11") && after.starts_with(':') {
+            self.keep(length + 1);
+            self.pkcs11();
+            return;
+        }
+        if let Some(start) = shape::credential(word, self.has_aws_key_id) {
+            self.keep(start);
+            // The dot may end a sentence.
+            let token = self.rest()[..length - start].trim_end_matches('.').len();
+            self.hide(token);
+            self.previous = "";
+            return;
+        }
+        let name = word.rsplit(['/', '+', '~']).next().unwrap_or(word);
+        let previous = std::mem::replace(&mut self.previous, word);
+        if after.starts_with(':')
+            && let Some(length) = credentials_before_host(self.rest())
+        {
+            self.hide(length);
+            return;
+        }
+        if let Some(kind) = SecretName::of(name, previous, self.clean.chars().next_back())
+            && let Some(hidden) = value::of(kind, self.text, self.at, self.at + length)
+        {
+            for range in hidden {
+                self.keep(range.start - self.at);
+                self.hide(range.end - range.start);
+            }
+            self.previous = "";
+            return;
+        }
+        self.keep(length);
+        if let Some((skipped, hidden)) = value::of_scheme(word, self.rest()) {
+            self.keep(skipped);
+            self.hide(hidden);
         }
     }
+
+    /// Redacts the user information of a URL, behind `://`.
+    fn user_info(&mut self) {
+        let rest = self.rest();
+        let window = &rest[..floor(rest, LOOKAHEAD)];
+        let ends = |c: char| c.is_whitespace() || "\"'`<>\\".contains(c);
+        let window = window.split(ends).next().unwrap_or_default();
+        count(window.len());
+        let authority = window.split(['/', '?', '#']).next().unwrap_or_default();
+        let user = authority.rfind('@').or_else(|| {
+            // The password may contain an unescaped slash: the text behind the colon is not a port.
+            let password = authority.split_once(':')?.1;
+            (!password.bytes().all(|byte| byte.is_ascii_digit())).then(|| window.rfind('@'))?
+        });
+        if let Some(length) = user.filter(|length| *length > 0 && &rest[..*length] != REDACTED) {
+            self.hide(length);
+        }
+    }
+
+    /// Redacts the PIN in a PKCS#11 URI, in which `token` is a label and not secret.
+    fn pkcs11(&mut self) {
+        let rest = self.rest();
+        let uri = rest.split(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).next().unwrap_or_default();
+        let end = self.at + uri.len();
+        while self.at < end {
+            let part = &self.text[self.at..end];
+            let length = part.find([';', '?', '&']).unwrap_or(part.len());
+            let attribute = &part[..length];
+            match attribute.split_once('=') {
+                Some((name, pin)) if name.to_ascii_lowercase().contains("pin") && !name.ends_with("source") => {
+                    self.keep(name.len() + 1);
+                    self.hide(pin.len());
+                }
+                _ => self.keep(length),
+            }
+            let separator = usize::from(self.at < end);
+            self.keep(separator);
+        }
+        self.previous = "";
+    }
+}
+
+/// Counts steps of work in tests, which compare them with the length of the text.
+fn count(steps: usize) {
+    #[cfg(test)]
+    tests::STEPS.with(|counted| counted.set(counted.get() + steps));
+    #[cfg(not(test))]
+    let _ = steps;
+}
+
+/// Returns the largest character boundary up to `limit`.
+fn floor(text: &str, limit: usize) -> usize {
+    (0..=limit.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
+/// Returns the length of a percent-encoded byte such as `%3D`, which separates words.
+fn percent_escape(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+    (bytes.first() == Some(&b'%') && hex(1) && hex(2)).then_some(3)
+}
+
+/// Returns the length of `user:password` in `user:password@host:3128`, as in a proxy's address without a scheme. A port
+/// is required: without it `oidc:ada@example.test` is a user name, and `nginx:1.25@sha256:…` an image.
+fn credentials_before_host(text: &str) -> Option<usize> {
+    let window = &text[..floor(text, LOOKAHEAD)];
+    let window = window.split(|c: char| c.is_whitespace() || "\"'`<>\\/,;".contains(c)).next().unwrap_or_default();
+    count(window.len());
+    let (credentials, host) = window.rsplit_once('@')?;
+    let (host, port) = host.split_once(':')?;
+    let port = port.bytes().take_while(u8::is_ascii_digit).count();
+    let is_digest = host.starts_with("sha") && host.bytes().skip(3).all(|byte| byte.is_ascii_digit());
+    (credentials.contains(':') && !host.is_empty() && !is_digest && (2..=5).contains(&port))
+        .then_some(credentials.len())
 }

@@ -3,11 +3,11 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use zeroize::Zeroizing;
 
-/// Text that must never be shown: a token, a private key, a password.
+/// A token, private key or password.
 ///
-/// `Debug` prints `[redacted]`, there is no `Display`, and there is no `Serialize`: the few places where a secret
-/// leaves us (a header, a plugin's stdout) call [`expose`](Self::expose), so they can be found by searching for it.
-/// The memory is wiped on drop.
+/// `Debug` prints `[redacted]`, and neither `Display` nor `Serialize` is implemented: code that sends a secret (a
+/// header, a plugin's output) calls [`expose`](Self::expose). Among the public types only the wire types of
+/// [`exec`](crate::exec) and [`image`](crate::image) serialise their secrets. The memory is wiped on drop.
 ///
 /// ```
 /// use credlet_api::Secret;
@@ -16,21 +16,25 @@ use zeroize::Zeroizing;
 /// assert_eq!(format!("{token:?}"), "[redacted]");
 /// assert_eq!(token.expose(), "hunter2");
 /// ```
+///
+/// ```compile_fail
+/// serde_json::to_string(&credlet_api::Secret::new("hunter2"));
+/// ```
 #[derive(Clone, Default)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes the text over; a `String` is moved in, not copied.
+    /// Wraps the text. A `String` is moved, not copied.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text itself. Every call marks a place where it leaves our protection.
+    /// Returns the text. Every use of a secret is a call of this method.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is no text at all.
+    /// Returns whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -54,7 +58,7 @@ impl From<&str> for Secret {
     }
 }
 
-/// Looks at every byte whatever it finds, so that the time taken tells nothing about where two secrets differ.
+/// Compares in constant time for secrets of equal length.
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (self.0.as_bytes(), other.0.as_bytes());
@@ -66,9 +70,9 @@ impl Eq for Secret {}
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
+        struct SecretVisitor;
 
-        impl Visitor<'_> for Text {
+        impl Visitor<'_> for SecretVisitor {
             type Value = Secret;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,7 +88,7 @@ impl<'de> Deserialize<'de> for Secret {
             }
         }
 
-        deserializer.deserialize_string(Text)
+        deserializer.deserialize_string(SecretVisitor)
     }
 }
 
@@ -93,19 +97,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_formatting_shows_the_text() {
+    fn debug_is_redacted() {
         #[derive(Debug)]
         #[expect(dead_code, reason = "read by Debug only")]
-        struct Above {
+        struct Outer {
             token: Option<Secret>,
         }
-        let above = Above { token: Some(Secret::new("hunter2")) };
-        assert_eq!(format!("{above:?}"), "Above { token: Some([redacted]) }");
-        assert!(!format!("{above:#?}").contains("hunter2"));
+        let outer = Outer { token: Some(Secret::new("hunter2")) };
+        assert_eq!(format!("{outer:?}"), "Outer { token: Some([redacted]) }");
+        assert!(!format!("{outer:#?}").contains("hunter2"));
     }
 
     #[test]
-    fn secrets_are_compared_by_value() {
+    fn compares_by_value() {
         assert_eq!(Secret::new("a"), Secret::new("a"));
         assert_ne!(Secret::new("a"), Secret::new("b"));
         assert_ne!(Secret::new("a"), Secret::new("aa"));
@@ -113,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_string_becomes_a_secret() {
+    fn deserialises_from_strings_only() {
         assert_eq!(serde_json::from_str::<Secret>(r#""x""#).unwrap().expose(), "x");
         assert!(serde_json::from_str::<Secret>("5").is_err());
     }

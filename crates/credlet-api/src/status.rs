@@ -1,23 +1,23 @@
-//! `metav1.Status`: what an API server, or whoever stands in for one, says when it says no.
+//! `metav1.Status`, the error response of an API server or a proxy in front of it.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// A failure, as clients of the Kubernetes API read it.
+/// A `metav1.Status` that reports a failure.
 ///
 /// ```
-/// use credlet_api::status::Status;
+/// use credlet_api::status::ApiStatus;
 ///
-/// let status = Status::new(503, "ServiceUnavailable", "the card is not in the reader");
+/// let status = ApiStatus::new(503, "ServiceUnavailable", "the card is not in the reader");
 /// assert!(status.encode().contains(r#""code":503"#));
 /// ```
 #[derive(Clone, Debug, Serialize)]
-pub struct Status<'a> {
+pub struct ApiStatus<'a> {
     kind: &'static str,
     #[serde(rename = "apiVersion")]
     api_version: &'static str,
-    metadata: Nothing,
+    metadata: EmptyMetadata,
     status: &'static str,
     message: Cow<'a, str>,
     reason: &'static str,
@@ -25,18 +25,18 @@ pub struct Status<'a> {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Nothing {}
+struct EmptyMetadata {}
 
-impl<'a> Status<'a> {
-    /// The HTTP status code, one of the reasons that Kubernetes knows, and a sentence for people.
+impl<'a> ApiStatus<'a> {
+    /// Creates a status with an HTTP status code, a `metav1.StatusReason` and a message for the user.
     pub fn new(code: u16, reason: &'static str, message: impl Into<Cow<'a, str>>) -> Self {
         let (kind, api_version, status) = ("Status", "v1", "Failure");
-        Self { kind, api_version, metadata: Nothing {}, status, message: message.into(), reason, code }
+        Self { kind, api_version, metadata: EmptyMetadata {}, status, message: message.into(), reason, code }
     }
 
-    /// As JSON.
+    /// Returns the JSON text.
     pub fn encode(&self) -> String {
-        // Only strings, numbers and names that are known here: there is nothing in it that JSON cannot hold.
+        // Strings and numbers only: serialisation cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -46,8 +46,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_looks_as_the_api_servers_own() {
-        let text = Status::new(503, "ServiceUnavailable", "say \"hi\"").encode();
+    fn encodes_as_the_api_server() {
+        let text = ApiStatus::new(503, "ServiceUnavailable", "say \"hi\"").encode();
         let expected = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"say \"hi\"","reason":"ServiceUnavailable","code":503}"#;
         assert_eq!(text, expected);
     }

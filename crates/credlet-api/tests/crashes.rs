@@ -1,9 +1,10 @@
-//! What fuzzing has broken once: every file under `crashes/`, held to what its fuzz target asserts.
+//! Regression tests for inputs that fuzzing has found: each file under `crashes/` is checked as by its fuzz target.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::Path;
 
+use credlet_api::duration;
 use credlet_api::exec::{ApiVersion, ExecCredentialSpec, ExecCredentialStatus, ExecInfo};
 
 fn each(target: &str, check: impl Fn(&[u8])) {
@@ -16,29 +17,38 @@ fn each(target: &str, check: impl Fn(&[u8])) {
     assert!(seen > 0, "nothing under {target}");
 }
 
-fn answer(version: ApiVersion) -> impl Fn(&[u8]) {
+fn check_output(version: ApiVersion) -> impl Fn(&[u8]) {
     move |stdout| {
-        let asked = ExecCredentialSpec::default();
-        if let Ok(status) = ExecCredentialStatus::decode(stdout, version, &asked) {
+        let request = ExecCredentialSpec::default();
+        if let Ok(status) = ExecCredentialStatus::decode(stdout, version, &request) {
             let written = status.encode(version);
-            let again = ExecCredentialStatus::decode(written.as_bytes(), version, &asked).unwrap();
+            let again = ExecCredentialStatus::decode(written.as_bytes(), version, &request).unwrap();
             assert!(again.expiration_timestamp <= status.expiration_timestamp);
         }
     }
 }
 
 #[test]
-fn an_answer_that_was_read_can_be_written_and_read_again() {
-    each("answer_v1", answer(ApiVersion::V1));
-    each("answer_v1alpha1", answer(ApiVersion::V1alpha1));
+fn decoded_output_round_trips() {
+    each("answer_v1", check_output(ApiVersion::V1));
+    each("answer_v1alpha1", check_output(ApiVersion::V1alpha1));
 }
 
 #[test]
-fn what_a_plugin_understood_it_can_pass_on_unchanged() {
+fn decoded_exec_info_round_trips() {
     each("exec_info", |data| {
-        let info = ExecInfo::load(data).unwrap();
-        let told = info.spec.encode(info.version);
-        let again = ExecInfo::load(told.as_bytes()).unwrap();
-        assert_eq!(again.spec.encode(again.version), told);
+        let info = ExecInfo::decode(data).unwrap();
+        let encoded = info.spec.encode(info.version);
+        let again = ExecInfo::decode(encoded.as_bytes()).unwrap();
+        assert_eq!(again.spec.encode(again.version), encoded);
+    });
+}
+
+#[test]
+fn duration_round_trips() {
+    each("duration", |text| {
+        let duration = duration::parse(std::str::from_utf8(text).unwrap()).unwrap();
+        let written = duration::format(duration.unsigned_abs());
+        assert_eq!(duration::parse(&written), Ok(duration), "{written}");
     });
 }

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use base64::Engine as _;
-use credlet_api::exec::{ApiVersion, Cluster, ExecCredentialSpec, ExecInfo, Extension, InfoError, Response};
+use credlet_api::exec::{
+    ApiVersion, Cluster, ExecCredentialSpec, ExecInfo, ExecInfoError, FailedResponse, RawExtension,
+};
 use serde_json::Value;
 
 fn lines(name: &str) -> Vec<Value> {
@@ -15,7 +17,7 @@ fn lines(name: &str) -> Vec<Value> {
     text.split('\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What client-go was given, as ours; `None` where it would refuse before it writes.
+/// Converts a test case of client-go; `None` where client-go returns an error before it encodes.
 fn spec(case: &Value) -> Option<(ApiVersion, ExecCredentialSpec)> {
     let version = case["apiVersion"].as_str()?.parse().ok()?;
     let interactive = case["tty"].as_bool().unwrap_or_default()
@@ -33,7 +35,7 @@ fn spec(case: &Value) -> Option<(ApiVersion, ExecCredentialSpec)> {
                 certificate_authority_data: base64::engine::general_purpose::STANDARD.decode(text("caData")).ok()?,
                 proxy_url: text("proxyURL").into(),
                 disable_compression: flag("disableCompression"),
-                config: config.map(Extension::from_json).transpose().ok()?,
+                config: config.map(RawExtension::from_json).transpose().ok()?,
             })
         }
         _ => None,
@@ -42,7 +44,7 @@ fn spec(case: &Value) -> Option<(ApiVersion, ExecCredentialSpec)> {
 }
 
 #[test]
-fn every_byte_is_client_gos() {
+fn encodes_as_client_go() {
     let mut compared = 0;
     for (case, fact) in lines("info-cases.jsonl").iter().zip(lines("info-facts.jsonl")) {
         assert_eq!(case["name"], fact["name"]);
@@ -55,10 +57,10 @@ fn every_byte_is_client_gos() {
 }
 
 #[test]
-fn what_is_told_can_be_understood_by_a_plugin() {
+fn exec_info_round_trips() {
     for case in lines("info-cases.jsonl") {
         let Some((version, spec)) = spec(&case) else { continue };
-        let info = ExecInfo::load(spec.encode(version).as_bytes()).unwrap();
+        let info = ExecInfo::decode(spec.encode(version).as_bytes()).unwrap();
         assert_eq!(info.version, version);
         assert_eq!(info.spec.interactive, spec.interactive);
         assert_eq!(info.spec.cluster.is_some(), spec.cluster.is_some(), "{}", case["name"]);
@@ -71,14 +73,15 @@ fn what_is_told_can_be_understood_by_a_plugin() {
 }
 
 #[test]
-fn v1alpha1_never_carries_the_cluster_and_says_what_was_refused() {
+fn v1alpha1_has_response_and_no_cluster() {
     let mut spec = ExecCredentialSpec { cluster: Some(Cluster::default()), ..ExecCredentialSpec::default() };
     spec.lock_file_path = Some("/run/lock".into());
     let head = r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1alpha1","spec":"#;
     assert_eq!(spec.encode(ApiVersion::V1alpha1), format!("{head}{{}}}}\n"));
     spec.interactive = true;
     let challenge = r#"Bearer realm="staging""#.to_owned();
-    spec.response = Some(Response { code: 401, header: [("www-authenticate".to_owned(), vec![challenge])].into() });
+    spec.response =
+        Some(FailedResponse { code: 401, header: [("www-authenticate".to_owned(), vec![challenge])].into() });
     assert_eq!(
         spec.encode(ApiVersion::V1alpha1),
         format!(
@@ -86,14 +89,14 @@ fn v1alpha1_never_carries_the_cluster_and_says_what_was_refused() {
             r#"{"response":{"header":{"Www-Authenticate":["Bearer realm=\"staging\""]},"code":401},"interactive":true}}"#
         )
     );
-    let understood = ExecInfo::load(spec.encode(ApiVersion::V1alpha1).as_bytes()).unwrap();
+    let understood = ExecInfo::decode(spec.encode(ApiVersion::V1alpha1).as_bytes()).unwrap();
     assert_eq!(understood.spec.response.unwrap().header["Www-Authenticate"], ["Bearer realm=\"staging\""]);
 }
 
 #[test]
-fn only_v1alpha1_says_what_was_refused_and_a_lock_file_comes_last() {
+fn v1_has_lock_file_and_no_response() {
     let spec = ExecCredentialSpec {
-        response: Some(Response { code: 401, ..Response::default() }),
+        response: Some(FailedResponse { code: 401, ..FailedResponse::default() }),
         lock_file_path: Some("/run/lock".into()),
         ..ExecCredentialSpec::default()
     };
@@ -108,28 +111,28 @@ fn only_v1alpha1_says_what_was_refused_and_a_lock_file_comes_last() {
 }
 
 #[test]
-fn an_extension_that_came_by_way_of_yaml_has_its_keys_sorted() {
+fn extension_from_yaml_has_sorted_keys() {
     let value = serde_json::json!({"audience": "AAA", "z": 1, "nested": {"b": 2, "a": 1}});
-    assert_eq!(Extension::from_value(&value).as_json(), r#"{"audience":"AAA","nested":{"a":1,"b":2},"z":1}"#);
+    assert_eq!(RawExtension::from_value(&value).as_json(), r#"{"audience":"AAA","nested":{"a":1,"b":2},"z":1}"#);
 }
 
 #[test]
-fn a_plugin_that_nobody_asked_says_so() {
-    let load = |text: &str| ExecInfo::load(text.as_bytes());
-    assert_eq!(load(""), Err(InfoError::Unset));
-    assert_eq!(load(" \n"), Err(InfoError::Unset));
-    assert!(matches!(load("bad data"), Err(InfoError::Unreadable(_))));
-    assert_eq!(load("{}"), Err(InfoError::NoVersion));
-    assert!(matches!(load(r#"{"kind":"Status","apiVersion":"v1"}"#), Err(InfoError::OtherKind { .. })));
+fn rejects_invalid_exec_info() {
+    let load = |text: &str| ExecInfo::decode(text.as_bytes());
+    assert_eq!(load(""), Err(ExecInfoError::Unset));
+    assert_eq!(load(" \n"), Err(ExecInfoError::Unset));
+    assert!(matches!(load("bad data"), Err(ExecInfoError::InvalidDocument(_))));
+    assert_eq!(load("{}"), Err(ExecInfoError::MissingApiVersion));
+    assert!(matches!(load(r#"{"kind":"Status","apiVersion":"v1"}"#), Err(ExecInfoError::UnexpectedKind { .. })));
     let v9 = r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v9"}"#;
-    assert!(matches!(load(v9), Err(InfoError::OtherKind { .. })));
+    assert!(matches!(load(v9), Err(ExecInfoError::UnexpectedKind { .. })));
 }
 
 #[test]
-fn connection_details_are_there_if_the_client_passed_them_and_an_error_otherwise() {
+fn connection_requires_cluster_info() {
     let mut spec = ExecCredentialSpec::default();
-    let load = |spec: &ExecCredentialSpec| ExecInfo::load(spec.encode(ApiVersion::V1).as_bytes()).unwrap();
-    assert_eq!(load(&spec).connection().unwrap_err(), InfoError::NoCluster);
+    let load = |spec: &ExecCredentialSpec| ExecInfo::decode(spec.encode(ApiVersion::V1).as_bytes()).unwrap();
+    assert_eq!(load(&spec).connection().unwrap_err(), ExecInfoError::MissingCluster);
 
     spec.cluster = Some(Cluster {
         server: "https://1.2.3.4:6443".into(),
@@ -151,6 +154,6 @@ fn connection_details_are_there_if_the_client_passed_them_and_an_error_otherwise
 
     for unusable in ["invalid- url\n", "ftp://proxy", "proxy:1080", "http://", "http://pro xy"] {
         spec.cluster.as_mut().unwrap().proxy_url = unusable.into();
-        assert_eq!(load(&spec).connection().unwrap_err(), InfoError::ProxyUrl, "{unusable}");
+        assert_eq!(load(&spec).connection().unwrap_err(), ExecInfoError::InvalidProxyUrl, "{unusable}");
     }
 }

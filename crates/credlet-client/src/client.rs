@@ -1,4 +1,4 @@
-//! From a resolved kubeconfig to answers.
+//! [`Client`]: from a resolved kubeconfig to responses.
 
 use std::fmt;
 use std::future::Future;
@@ -9,73 +9,77 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use credlet_api::Secret;
-use credlet_core::{ExecOptions, LockFile, Patience};
-use http::header::USER_AGENT;
+use credlet_exec::{ExecOptions, LockFile, RefreshPolicy};
+use credlet_http::{
+    ClientSettings, ConnectTimeouts, CryptoBackend, HttpClient, HttpCredential, HttpError, RequestBody, ResponseBody,
+    ServerAddr, TlsIdentity, TrustRoots,
+};
+use credlet_kubeconfig::{HeaderCredential, Impersonation, ResolvedConfig};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tower_service::Service as _;
 
-use crate::authenticator::issuer::bearer;
-use crate::authenticator::{AuthError, Authenticator, Authenticators, ExecSettings};
-use crate::conn::{self, Body, Crypto, Limits, Payload, Proxy, Roots, Server, Settings};
-use crate::exec_proxy::{ExecProxy, Presenter};
-use crate::http::{Authenticate, BoxError, OnRefusal, Policy};
-use crate::kubeconfig::{HeaderCredential, Impersonation, Resolved};
+use crate::authenticator::source::bearer;
+use crate::authenticator::{AuthError, Authenticator, AuthenticatorRegistry, ExecSettings};
+use crate::builder::ClientBuilder;
+use crate::error::Error;
+use crate::exec_proxy::{ConnectionCredentials, ExecProxy};
+use crate::layer::{AuthenticatedService, OnUnauthorized, UnauthorizedPolicy};
 
-/// How a [`Client`] behaves, apart from what the kubeconfig says.
+/// Options of a [`Client`] beside the kubeconfig.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// Whom it shares credentials with: everybody in this process.
-    pub authenticators: Arc<Authenticators>,
-    /// What TLS is made of.
-    pub crypto: Crypto,
-    /// How plugins are run.
+    /// Registry through which clients share credentials. Default: the one of this process.
+    pub authenticators: Arc<AuthenticatorRegistry>,
+    /// Cryptography provider for TLS.
+    pub crypto: CryptoBackend,
+    /// Options of exec plugins.
     pub exec: ExecOptions,
-    /// How soon, how often and how long to wait for them.
-    pub patience: Patience,
-    /// What to do with a request whose credential is refused: send it once more.
-    pub on_refusal: OnRefusal,
-    /// Whether a `403` is a refusal too: no.
-    pub forbidden_is_refusal: bool,
-    /// How long connecting may take.
-    pub limits: Limits,
-    /// After a certificate was replaced, how long open requests and watches may go on under the old one: no limit.
+    /// When to refresh credentials, and the backoff after failures.
+    pub refresh_policy: RefreshPolicy,
+    /// Reaction to a `401`. Default: replace the credential and retry.
+    pub on_unauthorized: OnUnauthorized,
+    /// Treats a `403` like a `401`. Default: no.
+    pub forbidden_is_unauthorized: bool,
+    /// Timeouts for connecting.
+    pub limits: ConnectTimeouts,
+    /// How long open requests and watches may continue on connections of a replaced certificate. Default: no limit.
     pub drain: Option<Duration>,
     /// The `User-Agent` of requests that have none.
     pub user_agent: Option<HeaderValue>,
-    /// Whoever knows the way into a plugin's proxy (KEP-2718): nobody, and then plugins are not told that they may
-    /// answer with one.
+    /// Support for exec proxies (KEP-2718). Default: none; plugins are then not offered to return one.
     pub exec_proxy: Option<Arc<dyn ExecProxy>>,
 }
 
 impl ClientOptions {
-    /// The defaults.
-    pub fn new(crypto: Crypto) -> Self {
+    /// Returns the defaults.
+    pub fn new(crypto: CryptoBackend) -> Self {
         Self {
-            authenticators: Authenticators::of_this_process(),
+            authenticators: AuthenticatorRegistry::of_this_process(),
             crypto,
             exec: ExecOptions::default(),
-            patience: Patience::default(),
-            on_refusal: OnRefusal::default(),
-            forbidden_is_refusal: false,
-            limits: Limits::default(),
+            refresh_policy: RefreshPolicy::default(),
+            on_unauthorized: OnUnauthorized::default(),
+            forbidden_is_unauthorized: false,
+            limits: ConnectTimeouts::default(),
             drain: None,
             user_agent: Some(HeaderValue::from_static(concat!("credlet/", env!("CARGO_PKG_VERSION")))),
             exec_proxy: None,
         }
     }
 
-    /// Whoever renews the credential of what was resolved. A [`Client`] with these options shares its plugin runs.
-    /// `None`: the credential is one that stays as it is, or there is none. Nothing is run yet.
+    /// Returns the authenticator of a resolved configuration, or `None` if its credential is static or it has none. A
+    /// [`Client`] with these options shares the authenticator. No plugin is run yet.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
-    pub fn authenticator(&self, resolved: &Resolved) -> Result<Option<Authenticator>, ClientError> {
+    /// If the configuration is invalid.
+    pub fn authenticator(&self, resolved: &ResolvedConfig) -> Result<Option<Authenticator>, ClientBuildError> {
         let identity = &resolved.identity;
         let lock_file = self.exec_proxy.clone().map(|exec_proxy| exec_proxy as Arc<dyn LockFile>);
         let exec = ExecOptions { lock_file, ..self.exec.clone() };
-        let settings = ExecSettings { options: exec, patience: self.patience, crypto: self.crypto.clone() };
+        let settings = ExecSettings { options: exec, refresh_policy: self.refresh_policy, crypto: self.crypto.clone() };
         if let Some(exec) = identity.exec_in_use() {
             return Ok(Some(self.authenticators.exec(exec, &settings)?));
         }
@@ -84,8 +88,8 @@ impl ClientOptions {
         }
         match identity.header.as_ref().map(|header| &header.value) {
             Some(HeaderCredential::TokenFile { file, inline }) => {
-                let world = self.authenticators.world();
-                let (clock, observer) = (Arc::clone(&world.clock), Arc::clone(&world.observer));
+                let platform = self.authenticators.platform();
+                let (clock, observer) = (Arc::clone(&platform.clock), Arc::clone(&platform.observer));
                 Ok(Some(Authenticator::token_file(file.clone(), inline.clone(), clock, observer)))
             }
             _ => Ok(None),
@@ -93,121 +97,142 @@ impl ClientOptions {
     }
 }
 
-/// Sends requests to the API server of a kubeconfig, each with a credential that works. Clones share everything.
+/// Client for the API server of a kubeconfig. Adds a valid credential to every request and refreshes it before it expires.
+/// Clones share connections and credential.
 ///
-/// Building one runs no plugin and makes no connection.
+/// Building a client runs no plugin and opens no connection.
 ///
 /// ```no_run
-/// use credlet_client::conn::{Crypto, Payload};
-/// use credlet_client::kubeconfig::{LoadingRules, Overrides};
-/// use credlet_client::{Client, ClientOptions};
-/// use credlet_core::SystemEnv;
-///
-/// # async fn example() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-/// let kubeconfig = LoadingRules::from_env(&SystemEnv).load(&SystemEnv)?;
-/// let resolved = kubeconfig.resolve(&Overrides::default(), &SystemEnv)?;
-/// let client = Client::new(&resolved, ClientOptions::new(Crypto::aws_lc_rs()))?;
-///
-/// let response = client.send(http::Request::get("/api/v1/namespaces").body(Payload::empty())?).await?;
+/// # async fn example() -> Result<(), credlet_client::Error> {
+/// let client = credlet_client::Client::try_default()?;
+/// let response = client.get("/api/v1/namespaces").await?;
 /// assert!(response.status().is_success());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    service: Service,
-    /// The path of the server's address, without a `/` at its end.
+    transport: Transport,
+    /// Path of the server's URL, without a trailing `/`.
     prefix: Arc<str>,
     headers: Arc<HeaderMap>,
 }
 
 #[derive(Clone)]
-enum Service {
-    /// With a credential that stays as it is, or none.
-    Static(conn::Client),
-    /// With one that does not.
-    Renewed(Authenticate<conn::Client, Payload>),
+enum Transport {
+    /// The credential is static, or there is none.
+    Static(HttpClient),
+    /// The credential is refreshed.
+    Refreshed(AuthenticatedService<HttpClient, RequestBody>),
 }
 
 impl Client {
-    /// A client for what was resolved.
+    /// Returns a client for the cluster that kubectl would use: the current context of `$KUBECONFIG` or `~/.kube/config`, else
+    /// the service account of this pod.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
-    pub fn new(resolved: &Resolved, options: ClientOptions) -> Result<Self, ClientError> {
-        let world = options.authenticators.world();
-        let server = Server::parse(&resolved.server.value)?;
-        let mut settings = Settings::new(server.clone(), options.crypto.clone(), Arc::clone(&world.clock));
+    /// [`Error::Kubeconfig`] or [`Error::Config`].
+    pub fn try_default() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// Returns a builder for a client with another file, context or options.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::new()
+    }
+
+    /// Returns a client for a resolved configuration.
+    ///
+    /// # Errors
+    /// If the configuration is invalid.
+    pub fn new(resolved: &ResolvedConfig, options: ClientOptions) -> Result<Self, ClientBuildError> {
+        let platform = options.authenticators.platform();
+        let server = ServerAddr::parse(&resolved.server.value).map_err(HttpError::from)?;
+        let mut settings = ClientSettings::new(server.clone(), options.crypto.clone(), Arc::clone(&platform.clock));
         settings.roots = roots(resolved);
         settings.tls_server_name = resolved.tls.server_name.as_ref().map(|name| name.value.clone());
         let configured = resolved.proxy_url.as_ref().map(|url| &url.value);
-        settings.proxy = Proxy::choose(configured, &server, &*world.env)?;
-        settings.limits = options.limits.clone();
-        settings.drain = options.drain;
-        let conn = conn::Client::new(settings)?;
+        settings.proxy = credlet_http::proxy_for(configured, &server, &*platform.env)?;
+        settings.timeouts = options.limits.clone();
+        settings.drain_timeout = options.drain;
+        let conn = HttpClient::new(settings)?;
 
-        let service = match options.authenticator(resolved)? {
+        let transport = match options.authenticator(resolved)? {
             Some(authenticator) => {
-                let policy = Policy {
-                    on_refusal: options.on_refusal,
-                    forbidden_is_refusal: options.forbidden_is_refusal,
-                    replay: Some(Payload::try_clone as fn(&Payload) -> Option<Payload>),
+                let policy = UnauthorizedPolicy {
+                    on_unauthorized: options.on_unauthorized,
+                    forbidden_is_unauthorized: options.forbidden_is_unauthorized,
+                    clone_body: Some(RequestBody::try_clone as fn(&RequestBody) -> Option<RequestBody>),
                 };
+                let identity = client_certificate(resolved, &options)?;
+                let clock = Arc::clone(&platform.clock);
+                let exec_proxy = options.exec_proxy.clone();
+                let credentials = ConnectionCredentials::new(authenticator.clone(), clock, identity, exec_proxy);
                 let connections = conn.clone();
-                let identity = certificate(resolved, &options)?;
-                let clock = Arc::clone(&world.clock);
-                let presenter = Presenter::new(authenticator.clone(), clock, identity, options.exec_proxy.clone());
-                let authenticate = Authenticate::new(conn, authenticator).policy(policy).announcing(move |entry| {
-                    if connections.serial() < entry.generation() {
-                        connections.publish(presenter.credential(entry)?)?;
-                    }
-                    Ok(())
-                });
-                Service::Renewed(authenticate)
+                let service = AuthenticatedService::new(conn, authenticator)
+                    .policy(policy)
+                    .publish_with(move |entry| Ok(credentials.publish(&connections, entry)?));
+                Transport::Refreshed(service)
             }
             None => {
                 let authorization = static_header(resolved)?;
-                conn.publish(conn::Credential::new(1, authorization, certificate(resolved, &options)?))?;
-                Service::Static(conn)
+                conn.publish(HttpCredential::new(1, authorization, client_certificate(resolved, &options)?))?;
+                Transport::Static(conn)
             }
         };
         let headers = Arc::new(headers(resolved.impersonation.as_ref(), options.user_agent)?);
         let prefix = resolved.server.value.parse::<Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
-        Ok(Self { service, prefix: prefix.unwrap_or_default().into(), headers })
+        Ok(Self { transport, prefix: prefix.unwrap_or_default().into(), headers })
     }
 
-    /// Returns when there is a credential to send requests with: at once, or after a run of the plugin.
-    ///
-    /// Nobody needs to ask: [`send`](Self::send) does. It is for those who count the time that the server takes.
+    /// Waits until a credential is available, which may take a plugin run. [`send`](Self::send) does the same; call this first
+    /// to exclude the plugin run from a request timeout.
     ///
     /// # Errors
-    /// Says who must act.
+    /// Returns the plugin's error.
     pub async fn ready(&self) -> Result<(), Arc<AuthError>> {
-        match &self.service {
-            Service::Static(_) => Ok(()),
-            Service::Renewed(service) => service.authenticator().credential().await.map(drop),
+        match &self.transport {
+            Transport::Static(_) => Ok(()),
+            Transport::Refreshed(service) => service.authenticator().credential().await.map(drop),
         }
     }
 
-    /// Sends a request to the path it names on the server, below the path of the server's own address.
+    /// Sends a GET request for a path such as `/api/v1/namespaces?limit=1`.
     ///
     /// # Errors
-    /// When there is no answer, or no credential: [`AuthError`] or [`conn::Error`]. Any answer is `Ok`.
-    pub async fn send(&self, mut request: Request<Payload>) -> Result<Response<Body>, BoxError> {
+    /// As [`send`](Self::send).
+    pub async fn get(&self, path: &str) -> Result<Response<ResponseBody>, Error> {
+        self.send(Request::get(path).body(RequestBody::empty())?).await
+    }
+
+    /// Sends a POST request with a JSON body.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn post_json(&self, path: &str, json: impl Into<bytes::Bytes>) -> Result<Response<ResponseBody>, Error> {
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        self.send(request.body(RequestBody::from(json.into()))?).await
+    }
+
+    /// Sends a request. Its path is appended to the path of the server's address.
+    ///
+    /// # Errors
+    /// If no credential or no response is available. A response with an error status is `Ok`.
+    pub async fn send(&self, mut request: Request<RequestBody>) -> Result<Response<ResponseBody>, Error> {
         if !self.prefix.is_empty() {
-            *request.uri_mut() = below(&self.prefix, request.uri())?;
+            *request.uri_mut() = with_path_prefix(&self.prefix, request.uri())?;
         }
         for (name, value) in &*self.headers {
-            // What the caller has said about itself stands; whom to act as is the kubeconfig's to say.
+            // A `User-Agent` of the caller takes precedence; impersonation headers are always those of the kubeconfig.
             if *name != USER_AGENT || !request.headers().contains_key(USER_AGENT) {
                 request.headers_mut().append(name, value.clone());
             }
         }
-        match &self.service {
-            Service::Static(conn) => Ok(conn.send(request).await?),
-            Service::Renewed(service) => {
-                // Always ready: the connections below it are.
-                service.clone().call(request).await
+        match &self.transport {
+            Transport::Static(conn) => Ok(conn.send(request).await?),
+            Transport::Refreshed(service) => {
+                // The connection pool is always ready, so `poll_ready` is not needed.
+                service.clone().call(request).await.map_err(Error::from_layer)
             }
         }
     }
@@ -215,55 +240,55 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.service {
-            Service::Static(conn) => conn.fmt(f),
-            Service::Renewed(service) => service.fmt(f),
+        match &self.transport {
+            Transport::Static(conn) => conn.fmt(f),
+            Transport::Refreshed(service) => service.fmt(f),
         }
     }
 }
 
-impl tower_service::Service<Request<Payload>> for Client {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+impl tower_service::Service<Request<RequestBody>> for Client {
+    type Response = Response<ResponseBody>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Error>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Payload>) -> Self::Future {
+    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
         let client = self.clone();
         Box::pin(async move { client.send(request).await })
     }
 }
 
-/// Why there is no client. Whoever wrote the kubeconfig must act.
+/// Invalid configuration of a [`Client`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ClientError {
+pub enum ClientBuildError {
     /// The connection cannot be configured.
     #[error(transparent)]
-    Connection(#[from] conn::Error),
+    Connection(#[from] HttpError),
     /// The credential cannot be configured.
     #[error(transparent)]
     Credential(#[from] AuthError),
-    /// A field holds what no header can carry.
-    #[error("{field} has a character that no header can carry")]
+    /// A field has a character that is not allowed in an HTTP header.
+    #[error("invalid `{field}`: contains a character that is not allowed in an HTTP header")]
     Header {
-        /// Which.
+        /// The kubeconfig field.
         field: &'static str,
     },
 }
 
-fn roots(resolved: &Resolved) -> Roots {
+fn roots(resolved: &ResolvedConfig) -> TrustRoots {
     match &resolved.tls.certificate_authority {
-        _ if resolved.tls.insecure_skip_verify.value => Roots::Unchecked,
-        Some(authority) => Roots::Pem(authority.value.pem.clone()),
-        None => Roots::Platform,
+        _ if resolved.tls.insecure_skip_verify.value => TrustRoots::Unchecked,
+        Some(authority) => TrustRoots::Pem(authority.value.pem.clone()),
+        None => TrustRoots::Platform,
     }
 }
 
-fn static_header(resolved: &Resolved) -> Result<Option<HeaderValue>, ClientError> {
+fn static_header(resolved: &ResolvedConfig) -> Result<Option<HeaderValue>, ClientBuildError> {
     match resolved.identity.header.as_ref().map(|header| &header.value) {
         Some(HeaderCredential::Token(token)) => Ok(Some(bearer(token)?)),
         Some(HeaderCredential::Basic { username, password }) => Ok(Some(basic(username, password)?)),
@@ -271,38 +296,44 @@ fn static_header(resolved: &Resolved) -> Result<Option<HeaderValue>, ClientError
     }
 }
 
-fn basic(username: &str, password: &Secret) -> Result<HeaderValue, ClientError> {
+fn basic(username: &str, password: &Secret) -> Result<HeaderValue, ClientBuildError> {
     let pair = zeroize::Zeroizing::new(format!("{username}:{}", password.expose()));
     let encoded = zeroize::Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(pair.as_bytes()));
     let text = zeroize::Zeroizing::new(format!("Basic {}", *encoded));
-    let mut value = HeaderValue::from_str(&text).map_err(|_| ClientError::Header { field: "username" })?;
+    let mut value = HeaderValue::from_str(&text).map_err(|_| ClientBuildError::Header { field: "username" })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn certificate(resolved: &Resolved, options: &ClientOptions) -> Result<Option<conn::Identity>, ClientError> {
+fn client_certificate(
+    resolved: &ResolvedConfig,
+    options: &ClientOptions,
+) -> Result<Option<TlsIdentity>, ClientBuildError> {
     let certificate = resolved.identity.certificate.as_ref();
     let identity = certificate.map(|certificate| {
-        conn::Identity::from_pem(&certificate.certificate.value, &certificate.key.value, &options.crypto)
+        TlsIdentity::from_pem(&certificate.certificate.value, &certificate.key.value, &options.crypto)
     });
     Ok(identity.transpose()?)
 }
 
-fn headers(as_whom: Option<&Impersonation>, user_agent: Option<HeaderValue>) -> Result<HeaderMap, ClientError> {
+fn headers(
+    impersonation: Option<&Impersonation>,
+    user_agent: Option<HeaderValue>,
+) -> Result<HeaderMap, ClientBuildError> {
     let mut headers = HeaderMap::new();
     headers.extend(user_agent.map(|user_agent| (USER_AGENT, user_agent)));
-    let Some(as_whom) = as_whom else { return Ok(headers) };
-    let value = |field, text: &str| HeaderValue::from_str(text).map_err(|_| ClientError::Header { field });
-    headers.append("impersonate-user", value("as", &as_whom.user.value)?);
-    if let Some(uid) = &as_whom.uid {
+    let Some(impersonation) = impersonation else { return Ok(headers) };
+    let value = |field, text: &str| HeaderValue::from_str(text).map_err(|_| ClientBuildError::Header { field });
+    headers.append("impersonate-user", value("as", &impersonation.user.value)?);
+    if let Some(uid) = &impersonation.uid {
         headers.append("impersonate-uid", value("as-uid", &uid.value)?);
     }
-    for group in as_whom.groups.iter().flat_map(|groups| &groups.value) {
+    for group in impersonation.groups.iter().flat_map(|groups| &groups.value) {
         headers.append("impersonate-group", value("as-groups", group)?);
     }
-    for (key, values) in as_whom.extra.iter().flat_map(|extra| &extra.value) {
-        let name = format!("impersonate-extra-{}", escaped(key));
-        let name = HeaderName::try_from(name).map_err(|_| ClientError::Header { field: "as-user-extra" })?;
+    for (key, values) in impersonation.extra.iter().flat_map(|extra| &extra.value) {
+        let name = format!("impersonate-extra-{}", header_key_escape(key));
+        let name = HeaderName::try_from(name).map_err(|_| ClientBuildError::Header { field: "as-user-extra" })?;
         for text in values {
             headers.append(name.clone(), value("as-user-extra", text)?);
         }
@@ -310,8 +341,9 @@ fn headers(as_whom: Option<&Impersonation>, user_agent: Option<HeaderValue>) -> 
     Ok(headers)
 }
 
-/// As client-go writes a key into a header's name: what is no token character, and `%` itself, percent-encoded.
-fn escaped(key: &str) -> String {
+/// Percent-encodes a key for a header name like client-go's `headerKeyEscape`: every byte that is not allowed in a header name,
+/// and `%` itself.
+fn header_key_escape(key: &str) -> String {
     let mut name = String::new();
     for byte in key.bytes() {
         if byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte) {
@@ -323,8 +355,8 @@ fn escaped(key: &str) -> String {
     name
 }
 
-/// The same path and query, below `prefix`.
-fn below(prefix: &str, uri: &Uri) -> Result<Uri, BoxError> {
+/// Returns the URI with `prefix` in front of its path.
+fn with_path_prefix(prefix: &str, uri: &Uri) -> Result<Uri, http::Error> {
     let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(format!("{prefix}{path}").try_into()?);

@@ -1,112 +1,142 @@
-//! Requests by the way of a plugin's proxy (KEP-2718), in place of the way to the server.
+//! Conversion of credentials into what connections need, including the route through an exec proxy (KEP-2718).
 //!
-//! What such a way is made of, this crate does not know: `credlet-proxy` does, and is given in
-//! [`ClientOptions::exec_proxy`](crate::ClientOptions::exec_proxy).
+//! [`ConnectionCredentials`] turns each [`PreparedCredential`] into an [`HttpCredential`]: `Authorization` header, client
+//! certificate and, if the plugin returned an exec proxy, an `ExecProxyRoute` in place of the direct connection. If that
+//! proxy exits, the route runs the plugin again.
+//!
+//! How to connect to an exec proxy is up to the [`ExecProxy`] in
+//! [`ClientOptions::exec_proxy`](crate::ClientOptions::exec_proxy); `credlet-proxy` implements it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use credlet_core::{Clock, Entry, LockFile, Proxy};
+use credlet_exec::{CachedValue, Clock, LockFile, PluginProxy};
+use credlet_http::{
+    ConnectFuture, HostPort, HttpClient, HttpCredential, HttpError, IntermediaryTls, ProxyForwarding, RenewFuture,
+    Route, TlsIdentity,
+};
 
-use crate::authenticator::{Authenticator, Issued};
-use crate::conn::{Connecting, Credential, Error, Forwarding, Hop, Identity, Renewing, Route, Target};
+use crate::authenticator::{Authenticator, PreparedCredential};
 
-/// How long a request waits for a proxy to come back.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a request waits for the plugin to start another exec proxy.
+const REESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A proxy that came after a TLS failure, and has another one after this long, is one that worked meanwhile: there may be
-/// another now.
-const HEALTHY: Duration = Duration::from_secs(60);
+/// After a TLS failure led to a new exec proxy, another TLS failure within this time does not run the plugin again.
+const TLS_FAILURE_COOLDOWN: Duration = Duration::from_secs(60);
 
-/// Whoever knows the way into a plugin's proxy.
+/// Connects to exec proxies that plugins return.
 pub trait ExecProxy: LockFile {
-    /// The way into this one. Nobody is called yet. `identity` says whether there is a client certificate for it.
+    /// Returns the route into this exec proxy without connecting. `identity` tells whether the plugin returned a client
+    /// certificate for it.
     ///
     /// # Errors
-    /// [`Error::ExecProxy`]: the plugin's author must act.
-    fn route(self: Arc<Self>, proxy: &Proxy, identity: bool) -> Result<Arc<dyn Route>, Error>;
+    /// [`HttpError::ExecProxy`] if the plugin's output is invalid.
+    fn route(self: Arc<Self>, proxy: &PluginProxy, identity: bool) -> Result<Arc<dyn Route>, HttpError>;
 }
 
-/// Makes of what an [`Authenticator`] issued what connections go by.
-pub struct Presenter {
+/// Converts the credentials of an [`Authenticator`] into credentials for connections.
+pub struct ConnectionCredentials {
     authenticator: Authenticator,
     clock: Arc<dyn Clock>,
-    identity: Option<Identity>,
+    identity: Option<TlsIdentity>,
     exec_proxy: Option<Arc<dyn ExecProxy>>,
-    /// The newest route, so that a new token alone does not cost the connections. Weak: the route has us.
-    newest: Mutex<Weak<Renewed>>,
-    /// The serial of what came after a TLS failure, and when: after another one soon there is no use in trying again.
+    /// The newest route. It is reused if only the token has changed, so that its connections survive. Weak, because the route
+    /// owns `self`.
+    newest: Mutex<Weak<ExecProxyRoute>>,
+    /// Generation and time of the last exec proxy that was started after a TLS failure.
     after_tls_failure: Mutex<(u64, Duration)>,
 }
 
-impl Presenter {
-    /// For this authenticator. `identity` is the kubeconfig's own certificate, for the server; without an `exec_proxy`
-    /// there is no way but to the server.
+impl ConnectionCredentials {
+    /// `identity` is the client certificate of the kubeconfig; it is sent to the API server only, never to an exec proxy.
+    /// Without `exec_proxy` all connections go to the API server.
     pub fn new(
         authenticator: Authenticator,
         clock: Arc<dyn Clock>,
-        identity: Option<Identity>,
+        identity: Option<TlsIdentity>,
         exec_proxy: Option<Arc<dyn ExecProxy>>,
     ) -> Arc<Self> {
         let (newest, after_tls_failure) = (Mutex::default(), Mutex::default());
         Arc::new(Self { authenticator, clock, identity, exec_proxy, newest, after_tls_failure })
     }
 
-    /// What connections go by.
+    /// Converts a credential.
     ///
     /// # Errors
-    /// [`Error::ExecProxy`]: the plugin's author must act.
-    pub fn credential(self: &Arc<Self>, entry: &Entry<Issued>) -> Result<Credential, Error> {
-        let issued = entry.value();
-        let authorization = issued.authorization().cloned();
-        let of_plugin = issued.identity().cloned();
-        match (&issued.credential().proxy, &self.exec_proxy) {
+    /// [`HttpError::ExecProxy`] if the plugin returned an invalid exec proxy.
+    pub fn credential(self: &Arc<Self>, entry: &CachedValue<PreparedCredential>) -> Result<HttpCredential, HttpError> {
+        let prepared = entry.value();
+        let authorization = prepared.authorization().cloned();
+        let plugin_identity = prepared.identity().cloned();
+        match (&prepared.credential().proxy, &self.exec_proxy) {
             (Some(proxy), Some(exec_proxy)) => {
-                let route = self.route(proxy, exec_proxy, of_plugin.is_some())?;
-                // The plugin's certificate is for its proxy; the kubeconfig's is for the server and for nobody else.
-                Ok(Credential::new(entry.generation(), authorization, of_plugin).through(route))
+                let route = self.route(proxy, exec_proxy, plugin_identity.is_some())?;
+                // The certificate of the kubeconfig is for the API server, so the exec proxy does not get it.
+                Ok(HttpCredential::new(entry.generation(), authorization, plugin_identity).with_route(route))
             }
             _ => {
-                let identity = of_plugin.or_else(|| self.identity.clone());
-                Ok(Credential::new(entry.generation(), authorization, identity))
+                let identity = plugin_identity.or_else(|| self.identity.clone());
+                Ok(HttpCredential::new(entry.generation(), authorization, identity))
             }
         }
+    }
+
+    /// Publishes a credential to a connection pool, unless the pool has it or a newer one already.
+    ///
+    /// # Errors
+    /// As [`credential`](Self::credential) and [`HttpClient::publish`].
+    pub fn publish(
+        self: &Arc<Self>,
+        connections: &HttpClient,
+        entry: &CachedValue<PreparedCredential>,
+    ) -> Result<(), HttpError> {
+        if connections.generation() < entry.generation() {
+            connections.publish(self.credential(entry)?)?;
+        }
+        Ok(())
     }
 
     fn route(
         self: &Arc<Self>,
-        proxy: &Proxy,
+        proxy: &PluginProxy,
         exec_proxy: &Arc<dyn ExecProxy>,
         identity: bool,
-    ) -> Result<Arc<dyn Route>, Error> {
+    ) -> Result<Arc<dyn Route>, HttpError> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(route) = newest.upgrade().filter(|route| route.proxy == *proxy) {
             return Ok(route);
         }
-        let way = Arc::clone(exec_proxy).route(proxy, identity);
-        let way = way.inspect_err(|_| self.authenticator.proxy_failed())?;
-        let route = Arc::new(Renewed { way, proxy: proxy.clone(), presenter: Arc::clone(self) });
+        let inner = Arc::clone(exec_proxy).route(proxy, identity);
+        let inner = inner.inspect_err(|_| self.authenticator.proxy_failed())?;
+        let route = Arc::new(ExecProxyRoute { inner, proxy: proxy.clone(), credentials: Arc::clone(self) });
         *newest = Arc::downgrade(&route);
         Ok(route)
     }
 
-    async fn bring_back(self: &Arc<Self>, serial: u64, host: Arc<str>, gone: Error) -> Result<Credential, Error> {
-        let tls_failed = matches!(gone, Error::Handshake { .. } | Error::Certificate { .. });
+    /// Runs the plugin again after the exec proxy of this generation failed with `failure`, which is returned if there is no
+    /// other one in time.
+    async fn reestablish(
+        self: &Arc<Self>,
+        generation: u64,
+        host: Arc<str>,
+        failure: HttpError,
+    ) -> Result<HttpCredential, HttpError> {
+        let tls_failed = matches!(failure, HttpError::Handshake { .. } | HttpError::Certificate { .. });
         if tls_failed {
             self.authenticator.proxy_failed();
         }
         let (after, since) = *self.after_tls_failure();
-        if tls_failed && after == serial && self.clock.monotonic().saturating_sub(since) < HEALTHY {
-            return Err(gone);
+        if tls_failed && after == generation && self.clock.monotonic().saturating_sub(since) < TLS_FAILURE_COOLDOWN {
+            return Err(failure);
         }
-        tracing::debug!(error = %gone, "running the plugin again");
+        tracing::debug!(error = %failure, "running the plugin again for another exec proxy");
         let entry = tokio::select! {
             biased;
-            entry = self.authenticator.bring_back(serial) => entry,
-            () = self.clock.sleep(PATIENCE) => return Err(gone),
+            entry = self.authenticator.reestablish(generation) => entry,
+            () = self.clock.sleep(REESTABLISH_TIMEOUT) => return Err(failure),
         };
-        let entry = entry.map_err(|error| Error::NotRenewed { host, source: error })?;
+        let entry = entry.map_err(|error| HttpError::NotRenewed { host, source: error })?;
         if tls_failed {
             *self.after_tls_failure() = (entry.generation(), self.clock.monotonic());
         }
@@ -118,55 +148,55 @@ impl Presenter {
     }
 }
 
-impl fmt::Debug for Presenter {
+impl fmt::Debug for ConnectionCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presenter").field("authenticator", &self.authenticator).finish_non_exhaustive()
+        f.debug_struct("ConnectionCredentials").field("authenticator", &self.authenticator).finish_non_exhaustive()
     }
 }
 
-/// A way into a plugin's proxy, and the plugin to start another one.
-struct Renewed {
-    way: Arc<dyn Route>,
-    proxy: Proxy,
-    presenter: Arc<Presenter>,
+/// Route into an exec proxy that runs the plugin again if the proxy has exited.
+struct ExecProxyRoute {
+    inner: Arc<dyn Route>,
+    proxy: PluginProxy,
+    credentials: Arc<ConnectionCredentials>,
 }
 
-impl fmt::Debug for Renewed {
+impl fmt::Debug for ExecProxyRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.way.fmt(f)
+        self.inner.fmt(f)
     }
 }
 
-impl Route for Renewed {
-    fn connect<'a>(&'a self, target: &'a Target) -> Connecting<'a> {
+impl Route for ExecProxyRoute {
+    fn connect<'a>(&'a self, target: &'a HostPort) -> ConnectFuture<'a> {
         Box::pin(async {
-            let connected = self.way.connect(target).await;
-            connected.inspect_err(|_| self.presenter.authenticator.proxy_failed())
+            let connected = self.inner.connect(target).await;
+            connected.inspect_err(|_| self.credentials.authenticator.proxy_failed())
         })
     }
 
     fn via(&self) -> Option<&str> {
-        self.way.via()
+        self.inner.via()
     }
 
     fn is_private(&self) -> bool {
-        self.way.is_private()
+        self.inner.is_private()
     }
 
-    fn hop(&self) -> Option<Hop> {
-        self.way.hop()
+    fn intermediary_tls(&self) -> Option<IntermediaryTls> {
+        self.inner.intermediary_tls()
     }
 
     fn is_renewable(&self) -> bool {
         true
     }
 
-    fn renew<'a>(&'a self, serial: u64, gone: Error) -> Renewing<'a> {
+    fn renew<'a>(&'a self, generation: u64, failure: HttpError) -> RenewFuture<'a> {
         let host = self.via().unwrap_or_default().into();
-        Box::pin(self.presenter.bring_back(serial, host, gone))
+        Box::pin(self.credentials.reestablish(generation, host, failure))
     }
 
-    fn forwarding(&self) -> Option<Forwarding> {
-        self.way.forwarding()
+    fn forwarding(&self) -> Option<ProxyForwarding> {
+        self.inner.forwarding()
     }
 }

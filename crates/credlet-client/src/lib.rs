@@ -1,17 +1,25 @@
-//! Every request leaves with a credential that works.
+//! Client for Kubernetes API servers that authenticates every request.
 //!
-//! **The path of a request:** [`kubeconfig`] says who we are and where the server is → [`Client::send`] → the
-//! [`http`] layer: has it its own `Authorization`? leave it → [`Authenticator`]: fresh → one atomic load; not fresh → one
-//! run of the plugin for everybody → [`conn`]: a connection made with the credential's certificate → the answer; `401` →
-//! another credential, once for all who held this one, and the request once more.
+//! [`Client`] reads a [`kubeconfig`] like kubectl, obtains the credential of the selected user (exec plugin, token file, OIDC
+//! `auth-provider`, static token, password or certificate), adds it to each request and refreshes it before it expires.
+//! After a `401` it replaces the credential and retries the request once.
 //!
-//! **Three names to know:** [`kubeconfig::LoadingRules`], [`Client`], [`Authenticator`].
+//! A request takes this path:
+//!
+//! 1. [`Client::send`] adds path prefix, `User-Agent` and impersonation headers.
+//! 2. The tower [`layer`] takes the cached credential from the [`Authenticator`]: one atomic load while it is valid,
+//!    otherwise one plugin run for all waiting requests.
+//! 3. [`ConnectionCredentials`] publishes header, client certificate and route of a new credential to the connection pool
+//!    ([`credlet_http::HttpClient`]), which sends the request.
+//! 4. After a `401` the layer replaces that credential, once for all requests that were sent with it, and retries.
+//!
+//! For another HTTP client, use [`layer::AuthenticatedService`] with an [`Authenticator`] from an [`AuthenticatorRegistry`].
 //!
 //! ```
-//! use credlet_client::conn::Crypto;
-//! use credlet_client::kubeconfig::{Kubeconfig, Overrides};
+//! use credlet_client::kubeconfig::{ConfigOverrides, Kubeconfig};
 //! use credlet_client::{Client, ClientOptions};
-//! use credlet_core::FixedEnv;
+//! use credlet_exec::FixedEnv;
+//! use credlet_http::CryptoBackend;
 //!
 //! let env = FixedEnv::default();
 //! let kubeconfig = Kubeconfig::from_bytes(
@@ -21,20 +29,25 @@
 //! users: [{name: ada, user: {exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: acme}}}]",
 //!     &env,
 //! )?;
-//! let resolved = kubeconfig.resolve(&Overrides::default(), &env)?;
-//! // Nothing is run and nobody is called: that is for the first request to do.
-//! let client = Client::new(&resolved, ClientOptions::new(Crypto::aws_lc_rs()))?;
+//! let resolved = kubeconfig.resolve(&ConfigOverrides::default(), &env)?;
+//! // Building a client runs no plugin and opens no connection.
+//! let client = Client::new(&resolved, ClientOptions::new(CryptoBackend::aws_lc_rs()))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod authenticator;
+mod builder;
 mod client;
-pub mod conn;
+mod error;
 mod exec_proxy;
-pub mod http;
-pub mod kubeconfig;
+pub mod layer;
 pub mod metrics;
 
-pub use authenticator::{AuthError, Authenticator, Authenticators};
-pub use client::{Client, ClientError, ClientOptions};
-pub use exec_proxy::{ExecProxy, Presenter};
+#[doc(no_inline)]
+pub use credlet_kubeconfig as kubeconfig;
+
+pub use authenticator::{AuthError, Authenticator, AuthenticatorRegistry};
+pub use builder::ClientBuilder;
+pub use client::{Client, ClientBuildError, ClientOptions};
+pub use error::Error;
+pub use exec_proxy::{ConnectionCredentials, ExecProxy};

@@ -6,25 +6,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use credlet_client::metrics::Metrics;
-use credlet_core::{CallStatus, Clock, Event, ManualClock, Observer};
+use credlet_client::metrics::CredentialMetrics;
+use credlet_exec::{CallStatus, Clock, ManualClock, PluginEvent, PluginObserver};
 use jiff::{SignedDuration, Timestamp};
 
-fn metrics() -> (Metrics, ManualClock) {
+fn metrics() -> (CredentialMetrics, ManualClock) {
     let clock = ManualClock::new("2030-01-02T03:04:05Z".parse().unwrap());
-    (Metrics::new(Arc::new(clock.clone())), clock)
+    (CredentialMetrics::new(Arc::new(clock.clone())), clock)
 }
 
-fn called(status: CallStatus, code: i32, milliseconds: u64) -> Event {
-    Event::Called { status, code, took: Duration::from_millis(milliseconds) }
+fn called(status: CallStatus, code: i32, milliseconds: u64) -> PluginEvent {
+    PluginEvent::Called { status, code, took: Duration::from_millis(milliseconds) }
 }
 
-fn held(holder: u64, not_after: Timestamp) -> Event {
-    Event::CertificateHeld { holder, not_after, replaced_age: None }
+fn held(holder: u64, not_after: Timestamp) -> PluginEvent {
+    PluginEvent::CertificateHeld { holder, not_after, replaced_age: None }
 }
 
-fn replaced(holder: u64, not_after: Timestamp, age: SignedDuration) -> Event {
-    Event::CertificateHeld { holder, not_after, replaced_age: Some(age) }
+fn replaced(holder: u64, not_after: Timestamp, age: SignedDuration) -> PluginEvent {
+    PluginEvent::CertificateHeld { holder, not_after, replaced_age: Some(age) }
 }
 
 fn seconds(seconds: i64) -> SignedDuration {
@@ -32,11 +32,11 @@ fn seconds(seconds: i64) -> SignedDuration {
 }
 
 /// The samples of one metric, with any suffix.
-fn samples(metrics: &Metrics, name: &str) -> Vec<String> {
+fn samples(metrics: &CredentialMetrics, name: &str) -> Vec<String> {
     metrics.encode().lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
 }
 
-fn ttl(metrics: &Metrics) -> String {
+fn ttl(metrics: &CredentialMetrics) -> String {
     samples(metrics, "rest_client_exec_plugin_ttl_seconds")
         .concat()
         .split_off("rest_client_exec_plugin_ttl_seconds ".len())
@@ -145,25 +145,25 @@ rest_client_exec_plugin_ttl_seconds 3599.5
 "#;
 
 #[test]
-fn before_anything_happens_all_but_the_labelled_counters_are_there() {
+fn encodes_unlabelled_metrics_before_first_event() {
     assert_eq!(metrics().0.encode(), NOTHING_YET);
 }
 
 #[test]
-fn after_a_busy_day_every_event_is_in_its_place() {
+fn encodes_every_event() {
     let (metrics, clock) = metrics();
     let start = clock.now();
-    let allowed = Event::PolicyChecked { allowed: true };
+    let allowed = PluginEvent::PolicyChecked { allowed: true };
     for event in [
         allowed,
         called(CallStatus::NoError, 0, 800),
         held(7, start + seconds(3600)),
-        Event::Hit,
-        Event::Hit,
+        PluginEvent::Hit,
+        PluginEvent::Hit,
         allowed,
         called(CallStatus::PluginExecutionError, 1, 400),
-        Event::BackedOff,
-        Event::BackedOff,
+        PluginEvent::BackedOff,
+        PluginEvent::BackedOff,
         allowed,
         called(CallStatus::PluginExecutionError, -1, 60_012),
         allowed,
@@ -171,8 +171,8 @@ fn after_a_busy_day_every_event_is_in_its_place() {
         allowed,
         called(CallStatus::NoError, 0, 100),
         replaced(7, start + seconds(7200), SignedDuration::from_millis(3_564_250)),
-        Event::Hit,
-        Event::PolicyChecked { allowed: false },
+        PluginEvent::Hit,
+        PluginEvent::PolicyChecked { allowed: false },
     ] {
         metrics.observe(&event);
     }
@@ -181,7 +181,7 @@ fn after_a_busy_day_every_event_is_in_its_place() {
 }
 
 #[test]
-fn the_ttl_is_that_of_the_certificate_that_ends_first() {
+fn ttl_is_of_first_certificate_to_expire() {
     let (metrics, clock) = metrics();
     let start = clock.now();
     metrics.observe(&held(1, start + seconds(3600)));
@@ -195,7 +195,7 @@ fn the_ttl_is_that_of_the_certificate_that_ends_first() {
 }
 
 #[test]
-fn the_ttl_is_negative_after_the_end_and_large_before_a_far_one() {
+fn ttl_is_negative_after_expiry() {
     let (metrics, clock) = metrics();
     metrics.observe(&held(1, clock.now() + seconds(600)));
     clock.advance(Duration::from_secs(600));
@@ -211,19 +211,19 @@ fn the_ttl_is_negative_after_the_end_and_large_before_a_far_one() {
 }
 
 #[test]
-fn the_ttl_is_infinite_once_the_last_certificate_is_gone() {
+fn ttl_is_infinite_without_certificates() {
     let (metrics, clock) = metrics();
     metrics.observe(&held(1, clock.now() + seconds(600)));
     metrics.observe(&held(2, clock.now() + seconds(900)));
-    metrics.observe(&Event::CertificateDropped { holder: 1 });
+    metrics.observe(&PluginEvent::CertificateDropped { holder: 1 });
     assert_eq!(ttl(&metrics), "900");
-    metrics.observe(&Event::CertificateDropped { holder: 2 });
-    metrics.observe(&Event::CertificateDropped { holder: 3 });
+    metrics.observe(&PluginEvent::CertificateDropped { holder: 2 });
+    metrics.observe(&PluginEvent::CertificateDropped { holder: 3 });
     assert_eq!(ttl(&metrics), "+Inf");
 }
 
 #[test]
-fn the_ttl_follows_a_clock_that_is_set() {
+fn ttl_follows_wall_clock() {
     let (metrics, clock) = metrics();
     let start = clock.now();
     metrics.observe(&held(1, start + seconds(600)));
@@ -232,18 +232,18 @@ fn the_ttl_follows_a_clock_that_is_set() {
 }
 
 #[test]
-fn only_a_certificate_that_replaces_one_counts_as_a_rotation() {
+fn counts_only_replacements_as_rotations() {
     let (metrics, clock) = metrics();
     let name = "rest_client_exec_plugin_certificate_rotation_age_count";
     metrics.observe(&held(1, clock.now()));
-    metrics.observe(&Event::CertificateDropped { holder: 1 });
+    metrics.observe(&PluginEvent::CertificateDropped { holder: 1 });
     assert_eq!(samples(&metrics, name), [format!("{name} 0")]);
     metrics.observe(&replaced(1, clock.now(), seconds(5)));
     assert_eq!(samples(&metrics, name), [format!("{name} 1")]);
 }
 
 #[test]
-fn a_rotation_at_the_age_of_a_bucket_counts_in_it() {
+fn rotation_age_buckets_are_inclusive() {
     let bounds: [i64; 11] =
         [600, 1800, 3600, 14400, 86400, 604_800, 2_592_000, 7_776_000, 15_552_000, 31_104_000, 124_416_000];
     for (at, bound) in bounds.into_iter().enumerate() {
@@ -260,7 +260,7 @@ fn a_rotation_at_the_age_of_a_bucket_counts_in_it() {
 }
 
 #[test]
-fn calls_are_told_apart_by_code_and_status() {
+fn counts_calls_by_code_and_status() {
     let (metrics, _) = metrics();
     // The exit codes of client-go's own test, each twice (vector 145), then the other ways to fail (146).
     for _ in 0..2 {
@@ -290,19 +290,19 @@ fn calls_are_told_apart_by_code_and_status() {
 }
 
 #[test]
-fn a_proxy_that_cannot_be_used_is_counted() {
+fn counts_exec_proxy_errors() {
     let (metrics, _clock) = metrics();
     assert!(!metrics.encode().contains("client_exec_proxy_errors"));
-    metrics.observe(&Event::ProxyFailed);
+    metrics.observe(&PluginEvent::ProxyFailed);
     assert_eq!(samples(&metrics, "client_exec_proxy_errors"), ["client_exec_proxy_errors 1"]);
 }
 
 #[test]
-fn calls_of_a_plugin_with_a_proxy_are_counted_apart_by_code_and_status() {
+fn counts_exec_proxy_calls_separately() {
     let (metrics, _clock) = metrics();
     assert!(!metrics.encode().contains("with_proxy"));
     for (status, code) in [(CallStatus::NoError, 0), (CallStatus::PluginExecutionError, 3), (CallStatus::NoError, 0)] {
-        metrics.observe(&Event::CalledForProxy { status, code });
+        metrics.observe(&PluginEvent::CalledForProxy { status, code });
     }
     assert_eq!(
         samples(&metrics, "rest_client_exec_plugin_with_proxy_call_total"),
@@ -311,12 +311,12 @@ fn calls_of_a_plugin_with_a_proxy_are_counted_apart_by_code_and_status() {
             r#"rest_client_exec_plugin_with_proxy_call_total{code="3",call_status="plugin_execution_error"} 1"#,
         ]
     );
-    // The runs themselves are told by another event.
+    // Runs are counted by another event.
     assert!(samples(&metrics, "rest_client_exec_plugin_call_total").is_empty());
 }
 
 #[test]
-fn what_never_ran_has_no_duration() {
+fn failed_start_has_no_duration() {
     let (metrics, _) = metrics();
     metrics.observe(&called(CallStatus::PluginNotFoundError, 1, 3));
     metrics.observe(&called(CallStatus::ClientInternalError, 1, 3));
@@ -327,19 +327,19 @@ fn what_never_ran_has_no_duration() {
 }
 
 #[test]
-fn a_refusal_counts_under_its_one_label_and_as_no_call() {
+fn policy_denial_is_not_a_call() {
     let (metrics, _) = metrics();
     let name = "rest_client_exec_plugin_policy_call_total";
-    metrics.observe(&Event::PolicyChecked { allowed: false });
+    metrics.observe(&PluginEvent::PolicyChecked { allowed: false });
     assert_eq!(samples(&metrics, name), [format!(r#"{name}{{result="denied"}} 1"#)]);
     assert!(!metrics.encode().contains("rest_client_exec_plugin_call_total"));
-    metrics.observe(&Event::PolicyChecked { allowed: true });
+    metrics.observe(&PluginEvent::PolicyChecked { allowed: true });
     let both = [r#"{result="allowed"} 1"#, r#"{result="denied"} 1"#];
     assert_eq!(samples(&metrics, name), both.map(|rest| format!("{name}{rest}")));
 }
 
 #[test]
-fn many_threads_lose_no_count_and_every_scrape_adds_up() {
+fn concurrent_scrapes_are_consistent() {
     const THREADS: u64 = 16;
     const EACH: u64 = 2000;
     let (metrics, clock) = metrics();
@@ -351,13 +351,13 @@ fn many_threads_lose_no_count_and_every_scrape_adds_up() {
                 let metrics = &metrics;
                 scope.spawn(move || {
                     for _ in 0..EACH {
-                        metrics.observe(&Event::Hit);
-                        metrics.observe(&Event::BackedOff);
-                        metrics.observe(&Event::PolicyChecked { allowed: thread % 2 == 0 });
+                        metrics.observe(&PluginEvent::Hit);
+                        metrics.observe(&PluginEvent::BackedOff);
+                        metrics.observe(&PluginEvent::PolicyChecked { allowed: thread % 2 == 0 });
                         metrics.observe(&called(CallStatus::NoError, 0, 100));
                         metrics.observe(&replaced(thread, not_after, SignedDuration::from_millis(1100)));
                     }
-                    metrics.observe(&Event::CertificateDropped { holder: thread });
+                    metrics.observe(&PluginEvent::CertificateDropped { holder: thread });
                 })
             })
             .collect();
@@ -403,8 +403,8 @@ fn many_threads_lose_no_count_and_every_scrape_adds_up() {
 }
 
 #[test]
-fn a_writer_may_be_slow_or_count_itself_without_holding_anybody_up() {
-    struct Counting<'a>(&'a Metrics);
+fn holds_no_lock_while_writing() {
+    struct Counting<'a>(&'a CredentialMetrics);
     impl fmt::Write for Counting<'_> {
         fn write_str(&mut self, _: &str) -> fmt::Result {
             self.0.observe(&called(CallStatus::NoError, 0, 1));
@@ -418,7 +418,7 @@ fn a_writer_may_be_slow_or_count_itself_without_holding_anybody_up() {
 }
 
 #[test]
-fn a_writer_that_fails_is_heard() {
+fn propagates_write_errors() {
     struct Full;
     impl fmt::Write for Full {
         fn write_str(&mut self, _: &str) -> fmt::Result {

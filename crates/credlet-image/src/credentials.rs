@@ -1,4 +1,4 @@
-//! All providers together: which are asked for an image, side by side, and what of their answers is tried.
+//! [`ImageCredentials`]: runs the providers that match an image and collects their credentials.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,35 +11,37 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use credlet_api::Secret;
 use credlet_api::image::{AuthConfig, CredentialProviderRequest};
-use credlet_core::{Inherit, Limits, Patience, World, look_up as find_program};
+use credlet_exec::{EnvInheritance, Platform, PluginPolicy, RefreshPolicy, RunLimits, find_program};
 
-use crate::account::{AccountOnce, NotAsked};
-use crate::config::{Config, ConfigError, FileProblem, Mistake, ProviderConfig, Reason};
+use crate::config::{
+    ConfigError, ConfigFileError, ImageProvidersConfig, ProviderConfig, ProviderConfigFault, ProviderConfigProblem,
+};
+use crate::config_watcher::ConfigWatcher;
 use crate::index::PatternIndex;
-use crate::keyring::{Keyring, look_up_target};
-use crate::metrics::Metrics;
-use crate::name::{ImageName, NameError};
-use crate::pattern::Target;
-use crate::provider::{Account, Came, Provider, binary};
-use crate::service_account::{Coordinates, Pod, ServiceAccounts};
-use crate::tokens::KeptTokens;
-use crate::trace::{Outcome, Skipped, Step, Trace};
-use crate::watch::Watch;
+use crate::keyring::{DockerKeyring, look_up_target};
+use crate::metrics::ImageProviderMetrics;
+use crate::name::{ImageName, ImageNameError};
+use crate::pattern::MatchTarget;
+use crate::pod_account::{NotRun, PodAccount};
+use crate::provider::{AccountContext, ProvidedResponse, Provider, binary_path};
+use crate::service_account::{PodRef, ServiceAccountApi, ServiceAccountRef};
+use crate::token_cache::ServiceAccountTokenCache;
+use crate::trace::{LookupTrace, SkipReason, StepOutcome, TraceStep};
 
-/// The providers of a node, with everything they have answered.
+/// Providers of a node, with their cached responses.
 ///
 /// ```no_run
-/// use credlet_core::World;
-/// use credlet_image::{Asking, ImageCredentials, Options};
+/// use credlet_exec::Platform;
+/// use credlet_image::{LookupRequest, ImageCredentials, ProviderOptions};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let credentials = ImageCredentials::load(
 ///     "/etc/kubernetes/image-credential-provider-config.yaml",
 ///     "/usr/libexec/kubernetes/image-credential-providers",
-///     Options::default(),
-///     World::system(),
+///     ProviderOptions::default(),
+///     Platform::system(),
 /// )?;
-/// let found = credentials.look_up("registry.example/team/app:v1", &Asking::default()).await?;
+/// let found = credentials.look_up("registry.example/team/app:v1", &LookupRequest::default()).await?;
 /// for credential in &found.credentials {
 ///     println!("{} from {}", credential.auth.username, credential.origin);
 /// }
@@ -49,137 +51,142 @@ use crate::watch::Watch;
 #[derive(Debug)]
 pub struct ImageCredentials {
     config: PathBuf,
-    setting: Arc<Setting>,
-    providers: ArcSwap<Providers>,
-    watch: Watch,
-    /// Why the configuration that is there now is not the one in use.
+    context: Arc<SharedContext>,
+    providers: ArcSwap<ProviderSet>,
+    watcher: ConfigWatcher,
+    /// Error of the configuration on disk, if the one in use is older.
     problem: ArcSwapOption<ConfigError>,
 }
 
-/// How providers are run, apart from what their configuration says.
+/// Options of providers beside their configuration.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
-    /// How long a provider may take: 60 s.
+pub struct ProviderOptions {
+    /// Timeout of a provider. Default: 60 s.
     pub timeout: Duration,
-    /// How long some of them may take, by name.
+    /// Timeouts of single providers, by name.
     pub timeouts: BTreeMap<String, Duration>,
-    /// Which of our variables they see: all, as the kubelet's do.
-    pub inherit: Inherit,
-    /// How many answers of one provider are remembered at most: 10,000.
-    pub largest_cache: usize,
-    /// How long a provider that failed is left alone.
-    pub patience: Patience,
-    /// Who knows service accounts. Without, providers that need one are passed over with an error.
-    pub accounts: Option<Arc<dyn ServiceAccounts>>,
-    /// How often a look-up sees whether the configuration has changed, and takes it over: every 10 s at most. `None`:
-    /// never, that is for [`ImageCredentials::reload`].
+    /// Environment variables that providers inherit. Default: all, as in the kubelet.
+    pub inherit: EnvInheritance,
+    /// Policy for provider binaries. Default: all are allowed, because a kubelet trusts its configuration. Restrict it if
+    /// configuration or directory come from an untrusted source.
+    pub policy: PluginPolicy,
+    /// Maximum number of cached responses per provider. Default: 10,000.
+    pub max_cached_responses: usize,
+    /// Backoff after a failed run.
+    pub refresh_policy: RefreshPolicy,
+    /// Access to service accounts. Default: none; providers that need one then fail.
+    pub accounts: Option<Arc<dyn ServiceAccountApi>>,
+    /// Minimum interval at which a lookup checks for a changed configuration. Default: 10 s. `None` disables the check; call
+    /// [`ImageCredentials::reload`] instead.
     pub reload_every: Option<Duration>,
 }
 
-impl Default for Options {
+impl Default for ProviderOptions {
     fn default() -> Self {
         Self {
-            timeout: Limits::ALONE.time,
+            timeout: RunLimits::NON_INTERACTIVE.timeout,
             timeouts: BTreeMap::new(),
-            inherit: Inherit::ALL,
-            largest_cache: 10_000,
-            patience: Patience::default(),
+            inherit: EnvInheritance::ALL,
+            policy: PluginPolicy::ALLOW_ALL,
+            max_cached_responses: 10_000,
+            refresh_policy: RefreshPolicy::default(),
             accounts: None,
             reload_every: Some(Duration::from_secs(10)),
         }
     }
 }
 
-impl Options {
+impl ProviderOptions {
     pub(crate) fn timeout_of(&self, provider: &str) -> Duration {
         self.timeouts.get(provider).copied().unwrap_or(self.timeout)
     }
 }
 
-/// What all providers have in common.
+/// Shared by all providers.
 #[derive(Debug)]
-pub(crate) struct Setting {
+pub(crate) struct SharedContext {
     pub(crate) bin_dir: PathBuf,
-    pub(crate) options: Options,
-    pub(crate) accounts: Option<Arc<dyn ServiceAccounts>>,
-    pub(crate) world: World,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) options: ProviderOptions,
+    pub(crate) accounts: Option<Arc<dyn ServiceAccountApi>>,
+    pub(crate) platform: Platform,
+    pub(crate) metrics: Arc<ImageProviderMetrics>,
 }
 
 /// The providers of one configuration.
 #[derive(Debug)]
-struct Providers {
+struct ProviderSet {
     hash: String,
     all: Vec<Arc<Provider>>,
-    /// The patterns of all of them, and for each its provider and its place there.
+    /// All patterns.
     index: PatternIndex,
-    places: Vec<(usize, usize)>,
+    /// Provider and pattern number for each pattern of the index.
+    pattern_refs: Vec<(usize, usize)>,
 }
 
-/// Who wants an image, and which credentials come with it.
+/// Parameters of a lookup beside the image.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asking<'a> {
-    /// The pod, for providers that know service accounts.
-    pub pod: Option<&'a Pod>,
-    /// Those of the pod's pull secrets. They come first.
-    pub pull_secrets: &'a [Keyring],
-    /// Those of the node's docker configuration. They come second.
-    pub node: Option<&'a Keyring>,
-    /// Whether the trace should say of every pattern why it did not match.
+pub struct LookupRequest<'a> {
+    /// Pod, for providers that use its service account.
+    pub pod: Option<&'a PodRef>,
+    /// Credentials of the pod's pull secrets, which are tried first.
+    pub pull_secrets: &'a [DockerKeyring],
+    /// Credentials of the node's docker configuration, which are tried second.
+    pub node: Option<&'a DockerKeyring>,
+    /// Whether the trace has the mismatches of every pattern.
     pub near_misses: bool,
 }
 
-/// What is tried for an image, in order, and how it came to that.
+/// Credentials for an image in the order in which they are tried, and the trace of the lookup.
 #[derive(Clone, Debug)]
-pub struct LookUp {
-    /// The image.
+pub struct LookupResult {
+    /// Normalised image name.
     pub image: ImageName,
-    /// None: it is pulled without credentials.
-    pub credentials: Vec<Found>,
-    /// What was decided on the way.
-    pub trace: Trace,
+    /// Empty if the image is pulled anonymously.
+    pub credentials: Vec<ImageCredential>,
+    /// Decisions of the lookup.
+    pub trace: LookupTrace,
 }
 
-/// What came of asking one provider.
+/// Result of running one provider.
 #[derive(Clone, Debug)]
-pub struct SingleRun {
-    /// The image.
+pub struct ProviderRun {
+    /// Normalised image name.
     pub image: ImageName,
-    /// What it was asked, with another word in the token's place. `None`: it was not asked.
+    /// The request with the token redacted. `None` if the provider was not run.
     pub request: Option<CredentialProviderRequest>,
-    /// What came of it.
-    pub outcome: Outcome,
+    /// The outcome.
+    pub outcome: StepOutcome,
 }
 
-/// A credential for an image.
+/// Credential for an image.
 #[derive(Clone, Debug)]
-pub struct Found {
-    /// The key that matched, in its normal form.
+pub struct ImageCredential {
+    /// The normalised key that matched.
     pub key: String,
     /// The credential.
     pub auth: AuthConfig,
-    /// Where it comes from.
-    pub origin: Origin,
+    /// Origin.
+    pub origin: CredentialOrigin,
 }
 
-/// Where a credential comes from.
+/// Origin of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The pod's pull secret of this number.
+pub enum CredentialOrigin {
+    /// Pull secret with this index.
     PullSecret(usize),
-    /// The node's docker configuration.
+    /// Docker configuration of the node.
     Node,
     /// A provider.
     Provider {
-        /// Its name.
+        /// Name of the provider.
         name: String,
-        /// For whose service account it answered, if for any.
-        account: Option<Coordinates>,
+        /// Service account of the request, if any.
+        account: Option<ServiceAccountRef>,
     },
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for CredentialOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::PullSecret(number) => write!(f, "pull secret {number}"),
@@ -190,54 +197,53 @@ impl std::fmt::Display for Origin {
 }
 
 impl ImageCredentials {
-    /// Reads the configuration and finds the binaries. Nothing is run yet.
+    /// Reads the configuration and checks that the binaries exist. No provider is run yet.
     ///
     /// # Errors
-    /// All mistakes at once.
+    /// If the configuration is invalid. Reports all problems at once.
     pub fn load(
         config: impl Into<PathBuf>,
         bin_dir: impl Into<PathBuf>,
-        options: Options,
-        world: World,
+        options: ProviderOptions,
+        platform: Platform,
     ) -> Result<Self, ConfigError> {
         let metrics = Arc::default();
-        let keeping = |accounts| Arc::new(KeptTokens::new(accounts, Arc::clone(&world.clock))) as _;
-        let accounts = options.accounts.clone().map(keeping);
-        let setting = Arc::new(Setting { bin_dir: bin_dir.into(), options, accounts, world, metrics });
+        let caching = |accounts| Arc::new(ServiceAccountTokenCache::new(accounts, Arc::clone(&platform.clock))) as _;
+        let accounts = options.accounts.clone().map(caching);
+        let context = Arc::new(SharedContext { bin_dir: bin_dir.into(), options, accounts, platform, metrics });
         let config = config.into();
-        let watch = Watch::new(&config, setting.world.clock.monotonic());
-        let read = read(&config, &setting)?;
-        setting.metrics.applied(&read.hash);
-        let providers = ArcSwap::from_pointee(Providers::new(read, &setting, &[]));
-        Ok(Self { config, setting, providers, watch, problem: ArcSwapOption::empty() })
+        let watcher = ConfigWatcher::new(&config, context.platform.clock.monotonic());
+        let read = read_config(&config, &context)?;
+        context.metrics.applied(&read.hash);
+        let providers = ArcSwap::from_pointee(ProviderSet::new(read, &context, &[]));
+        Ok(Self { config, context, providers, watcher, problem: ArcSwapOption::empty() })
     }
 
-    /// Takes a changed configuration over, if it is time to look for one. One that cannot be used is looked at again
-    /// each time: it may be a binary that is missing yet.
-    fn look_after(&self) {
-        let now = self.setting.world.clock.monotonic();
-        let every = self.setting.options.reload_every;
-        let Some(changed) = every.and_then(|every| self.watch.look(&self.config, every, now)) else { return };
+    /// Reloads a changed configuration, if a check is due. An invalid one is read again at each check, because a missing binary may
+    /// have been installed.
+    fn reload_if_changed(&self) {
+        let now = self.context.platform.clock.monotonic();
+        let every = self.context.options.reload_every;
+        let Some(changed) = every.and_then(|every| self.watcher.check(&self.config, every, now)) else { return };
         if (changed || self.problem.load().is_some())
             && let Err(error) = self.reload()
             && changed
         {
-            tracing::warn!("the changed configuration of image credential providers is not taken over: {error}");
+            tracing::warn!("failed to reload the configuration of image credential providers: {error}");
         }
     }
 
-    /// Why the configuration that is there now is not the one in use. `None`: it is, as far as anybody has looked.
+    /// Returns the error of the last reload, if it failed; the previous configuration is then still in use.
     pub fn config_problem(&self) -> Option<Arc<ConfigError>> {
         self.problem.load_full()
     }
 
-    /// Reads the configuration again. Providers that have not changed keep what they have answered. Says whether there
-    /// was anything new.
+    /// Reads the configuration again. Unchanged providers keep their cached responses. Returns whether the configuration changed.
     ///
     /// # Errors
-    /// All mistakes at once; the last good configuration stays in use.
+    /// If the configuration is invalid. Reports all problems at once; the previous configuration stays in use.
     pub fn reload(&self) -> Result<bool, ConfigError> {
-        let read = match read(&self.config, &self.setting) {
+        let read = match read_config(&self.config, &self.context) {
             Ok(read) => read,
             Err(error) => {
                 self.problem.store(Some(Arc::new(error.clone())));
@@ -249,207 +255,223 @@ impl ImageCredentials {
         if read.hash == before.hash {
             return Ok(false);
         }
-        self.setting.metrics.applied(&read.hash);
-        self.providers.store(Arc::new(Providers::new(read, &self.setting, &before.all)));
+        self.context.metrics.applied(&read.hash);
+        self.providers.store(Arc::new(ProviderSet::new(read, &self.context, &before.all)));
         Ok(true)
     }
 
-    /// What is tried for an image.
+    /// Returns the credentials for an image. Runs the matching providers concurrently.
     ///
     /// # Errors
-    /// The image's name is none. What providers fail with is in the trace: the others' credentials count all the same.
-    pub async fn look_up(&self, image: &str, asking: &Asking<'_>) -> Result<LookUp, NameError> {
+    /// If the image name is invalid. Errors of providers are in the trace and do not affect other providers.
+    pub async fn look_up(&self, image: &str, request: &LookupRequest<'_>) -> Result<LookupResult, ImageNameError> {
         let image: ImageName = image.parse()?;
-        self.look_after();
+        self.reload_if_changed();
         let providers = self.providers.load_full();
-        let target = Target::from(&image);
+        let target = MatchTarget::from(&image);
         let mut matched = vec![None; providers.all.len()];
         for number in providers.index.matching(&target) {
-            let (provider, pattern) = providers.places[number];
+            let (provider, pattern) = providers.pattern_refs[number];
             matched[provider].get_or_insert(pattern);
         }
-        let account = AccountOnce::new(&self.setting, asking.pod);
-        let asked = providers.all.iter().zip(&matched).filter(|(_, matched)| matched.is_some());
-        let jobs = asked.map(|(provider, _)| match provider.at_hand(&image) {
-            Some(answer) => Job::Done(Outcome::Remembered(answer)),
-            None => Job::Running(Box::pin(ask(provider, &image, &account))),
+        let account = PodAccount::new(&self.context, request.pod);
+        let to_run = providers.all.iter().zip(&matched).filter(|(_, matched)| matched.is_some());
+        let jobs = to_run.map(|(provider, _)| match provider.cached_without_account(&image) {
+            Some(response) => JoinState::Done(StepOutcome::Cached(response)),
+            None => JoinState::Running(Box::pin(run_provider(provider, &image, &account))),
         });
-        let mut answers = join(jobs.collect()).await.into_iter();
+        let mut outcomes = join(jobs.collect()).await.into_iter();
 
         let mut keyrings = Vec::new();
         let mut steps = Vec::with_capacity(providers.all.len());
         for (provider, matched) in providers.all.iter().zip(matched) {
-            let mut step = Step::new(provider, matched);
-            match matched.and_then(|_| answers.next()) {
-                None if asking.near_misses => step.near_misses(provider, &target),
+            let mut step = TraceStep::new(provider, matched);
+            match matched.and_then(|_| outcomes.next()) {
+                None if request.near_misses => step.near_misses(provider, &target),
                 None => {}
-                Some(outcome) => step.answered(outcome, steps.len(), &mut keyrings),
+                Some(outcome) => step.record(outcome, steps.len(), &mut keyrings),
             }
             steps.push(step);
         }
-        let credentials = collect(&image, &target, asking, &keyrings, &mut steps, &providers.all);
-        let trace = Trace { image: image.clone(), config_hash: providers.hash.clone(), steps };
-        Ok(LookUp { image, credentials, trace })
+        let credentials = collect_credentials(&image, &target, request, &keyrings, &mut steps, &providers.all);
+        let trace = LookupTrace { image: image.clone(), config_hash: providers.hash.clone(), steps };
+        Ok(LookupResult { image, credentials, trace })
     }
 
-    /// Asks one provider for an image, whether its patterns match or not, and whatever it has answered before.
+    /// Runs one provider for an image, whether or not its patterns match, and ignores the cache. An unknown provider is reported as
+    /// [`SkipReason::NoSuchProvider`].
     ///
     /// # Errors
-    /// The image's name is none, or there is no such provider, which is said as if it were passed over.
-    pub async fn run(&self, provider: &str, image: &str, asking: &Asking<'_>) -> Result<SingleRun, NameError> {
+    /// If the image name is invalid.
+    pub async fn run(
+        &self,
+        provider: &str,
+        image: &str,
+        request: &LookupRequest<'_>,
+    ) -> Result<ProviderRun, ImageNameError> {
         let image: ImageName = image.parse()?;
         let providers = self.providers.load_full();
         let Some(provider) = providers.all.iter().find(|candidate| candidate.config.name == provider) else {
-            return Ok(SingleRun { image, request: None, outcome: Outcome::Skipped(Skipped::NoSuchProvider) });
+            return Ok(ProviderRun { image, request: None, outcome: StepOutcome::Skipped(SkipReason::NoSuchProvider) });
         };
         provider.invalidate(Some(&image));
-        let told = AccountOnce::new(&self.setting, asking.pod).of(provider).await;
-        let request = told.as_ref().ok().map(|account| {
+        let account = PodAccount::new(&self.context, request.pod).for_provider(provider).await;
+        let request = account.as_ref().ok().map(|account| {
             let token = account.as_ref().map(|_| Secret::new("[redacted]"));
             provider.request(&image, account.as_deref(), token)
         });
-        let outcome = ask_about(provider, &image, told).await;
-        Ok(SingleRun { image, request, outcome })
+        let outcome = run_with_account(provider, &image, account).await;
+        Ok(ProviderRun { image, request, outcome })
     }
 
-    /// Forgets what is remembered for an image, or everything, and all failures: a registry has refused it.
+    /// Evicts the cached responses for an image, or all of them, and ends the backoff of all failures. Call it when a registry rejects
+    /// a credential.
     pub fn invalidate(&self, image: Option<&ImageName>) {
         self.providers.load().all.iter().for_each(|provider| provider.invalidate(image));
     }
 
-    /// The providers, in their order.
+    /// Returns the providers in configuration order.
     pub fn providers(&self) -> Vec<ProviderConfig> {
         self.providers.load().all.iter().map(|provider| provider.config.clone()).collect()
     }
 
-    /// How many answers are remembered, in all.
-    pub fn remembered(&self) -> usize {
+    /// Returns the number of cached responses.
+    pub fn cached_responses(&self) -> usize {
         self.providers.load().all.iter().map(|provider| provider.len()).sum()
     }
 
-    /// The last of what a provider's last run wrote to standard error, also if that was a success.
+    /// Returns the end of the standard error of a provider's last run, whether or not it succeeded.
     pub fn last_stderr(&self, provider: &str) -> Option<String> {
         let providers = self.providers.load();
         let found = providers.all.iter().find(|candidate| candidate.config.name == provider);
         found.map(|provider| provider.last_stderr())
     }
 
-    /// The hash of the configuration in use.
+    /// Returns the hash of the configuration in use.
     pub fn config_hash(&self) -> String {
         self.providers.load().hash.clone()
     }
 
-    /// What there is to see for Prometheus.
-    pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.setting.metrics
+    /// Returns the Prometheus metrics.
+    pub fn metrics(&self) -> &Arc<ImageProviderMetrics> {
+        &self.context.metrics
     }
 }
 
-/// Reads the configuration, and finds the binary of each provider as the kubelet does at its start.
-fn read(config: &std::path::Path, setting: &Setting) -> Result<Config, ConfigError> {
-    let mut mistakes = Vec::new();
-    let bin_dir = &setting.bin_dir;
+/// Reads the configuration and checks the binary of each provider, as the kubelet does at start-up.
+fn read_config(config: &std::path::Path, context: &SharedContext) -> Result<ImageProvidersConfig, ConfigError> {
+    let mut problems = Vec::new();
+    let bin_dir = &context.bin_dir;
     let problem = match std::fs::metadata(bin_dir) {
-        _ if bin_dir.as_os_str().is_empty() => Some(FileProblem::NotNamed),
+        _ if bin_dir.as_os_str().is_empty() => Some(ConfigFileError::NotNamed),
         Ok(found) if found.is_dir() => None,
-        Ok(_) => Some(FileProblem::NotADirectory),
-        Err(error) => Some(FileProblem::Unreachable(error.kind())),
+        Ok(_) => Some(ConfigFileError::NotADirectory),
+        Err(error) => Some(ConfigFileError::Unreachable(error.kind())),
     };
     let has_bin_dir = problem.is_none();
-    mistakes.extend(problem.map(|problem| Mistake::of_file(bin_dir.clone(), Reason::BinDir(problem))));
-    let config = match Config::read(config) {
+    problems.extend(
+        problem.map(|problem| ProviderConfigProblem::for_file(bin_dir.clone(), ProviderConfigFault::BinDir(problem))),
+    );
+    let config = match ImageProvidersConfig::read(config) {
         Ok(config) => config,
-        Err(error) => return Err(ConfigError { mistakes: [mistakes, error.mistakes].concat() }),
+        Err(error) => return Err(ConfigError { problems: [problems, error.problems].concat() }),
     };
     for provider in config.providers.iter().filter(|_| has_bin_dir) {
-        if let Err(reason) = find_program(&binary(bin_dir, &provider.name), &*setting.world.env) {
-            mistakes.push(Mistake::of_provider(provider, Reason::Binary(reason)));
+        if let Err(reason) = find_program(&binary_path(bin_dir, &provider.name), &*context.platform.env) {
+            problems.push(ProviderConfigProblem::for_provider(provider, ProviderConfigFault::Binary(reason)));
         }
     }
-    if mistakes.is_empty() { Ok(config) } else { Err(ConfigError { mistakes }) }
+    if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
 }
 
-impl Providers {
-    fn new(config: Config, setting: &Arc<Setting>, before: &[Arc<Provider>]) -> Self {
+impl ProviderSet {
+    fn new(config: ImageProvidersConfig, context: &Arc<SharedContext>, before: &[Arc<Provider>]) -> Self {
         let mut all = Vec::with_capacity(config.providers.len());
         let mut index = PatternIndex::default();
-        let mut places = Vec::new();
+        let mut pattern_refs = Vec::new();
         for (number, provider) in config.providers.into_iter().enumerate() {
-            for (place, pattern) in provider.match_images.iter().enumerate() {
+            for (pattern_number, pattern) in provider.match_images.iter().enumerate() {
                 index.add(pattern);
-                places.push((number, place));
+                pattern_refs.push((number, pattern_number));
             }
             let unchanged = before.iter().find(|before| before.config.is_same_as(&provider));
-            all.push(unchanged.map_or_else(|| Provider::new(provider, Arc::clone(setting)), Arc::clone));
+            all.push(unchanged.map_or_else(|| Provider::new(provider, Arc::clone(context)), Arc::clone));
         }
-        Self { hash: config.hash, all, index, places }
+        Self { hash: config.hash, all, index, pattern_refs }
     }
 }
 
-/// The keyrings one after the other, in the kubelet's order.
-fn collect(
+/// Collects the matching credentials in the kubelet's order: pull secrets, node, providers.
+fn collect_credentials(
     image: &ImageName,
-    target: &Target<'_>,
-    asking: &Asking<'_>,
-    keyrings: &[(usize, Arc<crate::provider::Answer>)],
-    steps: &mut [Step],
+    target: &MatchTarget<'_>,
+    request: &LookupRequest<'_>,
+    keyrings: &[(usize, Arc<crate::provider::ProviderResponse>)],
+    steps: &mut [TraceStep],
     providers: &[Arc<Provider>],
-) -> Vec<Found> {
+) -> Vec<ImageCredential> {
     let mut found = Vec::new();
-    let secrets: Vec<_> = asking.pull_secrets.iter().collect();
+    let secrets: Vec<_> = request.pull_secrets.iter().collect();
     for credential in look_up_target(&secrets, image.as_str(), target) {
-        let origin = Origin::PullSecret(credential.keyring);
-        found.push(Found { key: credential.key.to_owned(), auth: credential.auth.clone(), origin });
+        let origin = CredentialOrigin::PullSecret(credential.keyring);
+        found.push(ImageCredential { key: credential.key.to_owned(), auth: credential.auth.clone(), origin });
     }
-    for credential in asking.node.map(|node| look_up_target(&[node], image.as_str(), target)).unwrap_or_default() {
-        found.push(Found { key: credential.key.to_owned(), auth: credential.auth.clone(), origin: Origin::Node });
+    for credential in request.node.map(|node| look_up_target(&[node], image.as_str(), target)).unwrap_or_default() {
+        found.push(ImageCredential {
+            key: credential.key.to_owned(),
+            auth: credential.auth.clone(),
+            origin: CredentialOrigin::Node,
+        });
     }
-    let rings: Vec<_> = keyrings.iter().map(|(_, answer)| &answer.keyring).collect();
+    let rings: Vec<_> = keyrings.iter().map(|(_, response)| &response.keyring).collect();
     for credential in look_up_target(&rings, image.as_str(), target) {
-        let (step, answer) = &keyrings[credential.keyring];
-        steps[*step].kept.push(credential.key.to_owned());
-        let origin = Origin::Provider { name: providers[*step].config.name.clone(), account: answer.account.clone() };
-        found.push(Found { key: credential.key.to_owned(), auth: credential.auth.clone(), origin });
+        let (step, response) = &keyrings[credential.keyring];
+        steps[*step].used_keys.push(credential.key.to_owned());
+        let origin = CredentialOrigin::Provider {
+            name: providers[*step].config.name.clone(),
+            account: response.account.clone(),
+        };
+        found.push(ImageCredential { key: credential.key.to_owned(), auth: credential.auth.clone(), origin });
     }
     found
 }
 
-/// Asks one provider, or finds out why it is not asked.
-async fn ask(provider: &Arc<Provider>, image: &ImageName, account: &AccountOnce<'_>) -> Outcome {
-    ask_about(provider, image, account.of(provider).await).await
+/// Runs one provider, or returns the reason for not running it.
+async fn run_provider(provider: &Arc<Provider>, image: &ImageName, account: &PodAccount<'_>) -> StepOutcome {
+    run_with_account(provider, image, account.for_provider(provider).await).await
 }
 
-async fn ask_about(
+async fn run_with_account(
     provider: &Arc<Provider>,
     image: &ImageName,
-    told: Result<Option<Arc<Account>>, NotAsked>,
-) -> Outcome {
-    let came = match told {
+    account: Result<Option<Arc<AccountContext>>, NotRun>,
+) -> StepOutcome {
+    let response = match account {
         Ok(account) => provider.provide(image, account).await,
-        Err(NotAsked::Skipped(skipped)) => return Outcome::Skipped(skipped),
-        Err(NotAsked::Failed(error)) => Err(error),
+        Err(NotRun::Skipped(skipped)) => return StepOutcome::Skipped(skipped),
+        Err(NotRun::Failed(error)) => Err(error),
     };
-    match came {
-        Ok(Came::Remembered(answer)) => Outcome::Remembered(answer),
-        Ok(Came::Ran(answer)) => Outcome::Ran(answer),
-        Err(error) => Outcome::Failed(error),
+    match response {
+        Ok(ProvidedResponse::Cached(response)) => StepOutcome::Cached(response),
+        Ok(ProvidedResponse::Ran(response)) => StepOutcome::Ran(response),
+        Err(error) => StepOutcome::Failed(error),
     }
 }
 
-/// Something that may be done already.
-enum Job<F: Future> {
+/// A future or its result.
+enum JoinState<F: Future> {
     Done(F::Output),
     Running(Pin<Box<F>>),
 }
 
-/// All results, in the order of the jobs, which make progress side by side.
-async fn join<F: Future>(mut jobs: Vec<Job<F>>) -> Vec<F::Output> {
-    std::future::poll_fn(|context| {
+/// Polls all futures concurrently and returns their results in order.
+async fn join<F: Future>(mut jobs: Vec<JoinState<F>>) -> Vec<F::Output> {
+    std::future::poll_fn(|cx| {
         let mut all = Poll::Ready(());
         for job in &mut jobs {
-            if let Job::Running(future) = job {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(result) => *job = Job::Done(result),
+            if let JoinState::Running(future) = job {
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(result) => *job = JoinState::Done(result),
                     Poll::Pending => all = Poll::Pending,
                 }
             }
@@ -458,8 +480,8 @@ async fn join<F: Future>(mut jobs: Vec<Job<F>>) -> Vec<F::Output> {
     })
     .await;
     let done = |job| match job {
-        Job::Done(result) => Some(result),
-        Job::Running(_) => None,
+        JoinState::Done(result) => Some(result),
+        JoinState::Running(_) => None,
     };
     jobs.into_iter().filter_map(done).collect()
 }

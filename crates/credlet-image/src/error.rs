@@ -1,118 +1,124 @@
 use std::fmt;
 
-use credlet_api::image::AnswerError;
-use credlet_core::{Ended, LookupError, RunError};
+use credlet_api::image::InvalidProviderResponse;
+use credlet_exec::{LookupError, PolicyError, ProcessExit, RunError};
 
-use crate::service_account::{AccountError, TooLong};
+use crate::service_account::{AccountError, KeyPartTooLong};
 
-/// Why a provider gave no credentials, by who must act.
+/// Failed run of a provider.
 ///
-/// `Display` is one clause; [`stderr`](Self::stderr) is what the provider itself had to say. None of them holds a
-/// secret: foreign text is scrubbed and made visible before it gets here.
+/// `Display` is one clause; [`stderr`](Self::stderr) is the output of the provider. No variant holds a secret: foreign text is
+/// redacted and escaped.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
-    /// The node's owner must install the binary, or repair it.
+    /// The plugin policy does not allow the binary.
+    #[error("{0}")]
+    NotAllowed(PolicyError),
+    /// The binary is missing or not executable.
     #[error("{0}")]
     NotInstalled(LookupError),
-    /// The provider could not be started at all.
-    #[error("`{provider}` was not run: {reason}")]
+    /// The process could not be started.
+    #[error("failed to start `{provider}`: {reason}")]
     NotStarted {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
-        /// Why not.
+        /// The cause.
         reason: RunError,
     },
-    /// The provider tried, and could not. What it wrote says who must act.
-    #[error("`{provider}` {ended}{}", Said(message))]
+    /// The provider exited with an error.
+    #[error("`{provider}` {ended}{}", MessageSuffix(message))]
     Failed {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
-        /// How it ended.
-        ended: Ended,
-        /// The last of its own words, on one line; may be empty.
+        /// How the process exited.
+        ended: ProcessExit,
+        /// Last line of its standard error; may be empty.
         message: String,
-        /// The last of its standard error.
+        /// End of its standard error.
         stderr: String,
     },
-    /// The provider did not finish in time, or would not stop printing.
-    #[error("`{provider}` was ended: {reason}")]
-    Ended {
-        /// The provider.
+    /// The provider was killed because of a timeout or too much output.
+    #[error("`{provider}` was killed: {reason}")]
+    Killed {
+        /// Name of the provider.
         provider: String,
-        /// Which limit it came to.
+        /// The exceeded limit.
         reason: RunError,
-        /// The last of its standard error.
+        /// End of its standard error.
         stderr: String,
     },
-    /// The provider's author must act.
-    #[error("`{provider}` is at fault: {reason}")]
-    Nonsense {
-        /// The provider.
+    /// The provider printed an invalid response.
+    #[error("invalid response of `{provider}`: {reason}")]
+    InvalidResponse {
+        /// Name of the provider.
         provider: String,
-        /// What is wrong with its answer.
-        reason: AnswerError,
-        /// The last of its standard error.
+        /// The problem.
+        reason: InvalidProviderResponse,
+        /// End of its standard error.
         stderr: String,
     },
-    /// A token is meant for one pod, and the answer would be remembered for all of the account's.
+    /// The password is the token of one pod, but would be cached for all pods of the account.
     #[error(
-        "`{provider}` gave the service account's token back as the password, which needs `cacheType: Token` in its \
-         configuration"
+        "invalid response of `{provider}`: the password is the service account token, which is not allowed without \
+         `cacheType: Token`"
     )]
     EchoedToken {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
     },
-    /// Whoever knows the service accounts must act.
-    #[error("`{provider}` was not run: {what}: {reason}")]
+    /// Service account or token are not available.
+    #[error("failed to run `{provider}`: {what}: {reason}")]
     Account {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
-        /// What was wanted.
+        /// The failed operation.
         what: &'static str,
-        /// In the words of whoever was asked.
+        /// The cause.
         reason: AccountError,
     },
-    /// An image or an annotation is beyond measure.
-    #[error("`{provider}` was not run: {reason}")]
+    /// An image name or annotation is too long for a cache key.
+    #[error("failed to run `{provider}`: {reason}")]
     TooLong {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
-        /// What is too long.
-        reason: TooLong,
+        /// The cause.
+        reason: KeyPartTooLong,
     },
-    /// The runtime in which the provider was run has been shut down.
-    #[error("the run of `{provider}` was abandoned because its runtime was shut down")]
+    /// The async runtime was shut down during the run.
+    #[error("failed to run `{provider}`: the async runtime was shut down")]
     Abandoned {
-        /// The provider.
+        /// Name of the provider.
         provider: String,
     },
 }
 
 impl ProviderError {
-    /// The last of what the provider wrote to standard error.
+    /// Returns the end of the provider's standard error.
     pub fn stderr(&self) -> &str {
         match self {
-            Self::Failed { stderr, .. } | Self::Ended { stderr, .. } | Self::Nonsense { stderr, .. } => stderr,
+            Self::Failed { stderr, .. } | Self::Killed { stderr, .. } | Self::InvalidResponse { stderr, .. } => stderr,
             _ => "",
         }
     }
 
-    /// What the person reading this can do, one line each.
+    /// Returns hints for the user, one line each.
     pub fn hints(&self) -> Vec<String> {
         let hint = match self {
+            Self::NotAllowed(error) => return error.hints(),
             Self::NotInstalled(LookupError::NotExecutable { path }) => {
                 format!("`chmod +x {}` if you trust it", path.display())
             }
-            Self::NotStarted { reason: RunError::Start { reason }, .. } if reason.is_not_found() => {
+            Self::NotStarted { reason: RunError::Spawn { reason }, .. } if reason.is_not_found() => {
                 "the interpreter or the C library that the binary was built for is missing".to_owned()
             }
-            Self::Ended { reason: RunError::TimedOut { .. }, .. } => {
+            Self::Killed { reason: RunError::TimedOut { .. }, .. } => {
                 "run it by hand with `credlet image run-plugin` to see what it waits for".to_owned()
             }
-            Self::Nonsense { reason: AnswerError::OtherVersion { answered, .. }, .. } if !answered.is_empty() => {
-                format!("set `apiVersion: {answered}` for this provider, or update it")
+            Self::InvalidResponse { reason: InvalidProviderResponse::VersionMismatch { received, .. }, .. }
+                if !received.is_empty() =>
+            {
+                format!("set `apiVersion: {received}` for this provider, or update it")
             }
             Self::EchoedToken { .. } => "set `tokenAttributes.cacheType: Token` for this provider".to_owned(),
             _ => return Vec::new(),
@@ -120,15 +126,16 @@ impl ProviderError {
         vec![hint]
     }
 
-    /// The outcome in one word, for metrics.
+    /// Returns the value of the metric label `outcome`.
     pub fn outcome(&self) -> &'static str {
         match self {
+            Self::NotAllowed(_) => "not_allowed",
             Self::NotInstalled(_) => "not_installed",
             Self::NotStarted { .. } => "not_started",
             Self::Failed { .. } => "failed",
-            Self::Ended { reason: RunError::TimedOut { .. }, .. } => "timed_out",
-            Self::Ended { .. } => "too_much_output",
-            Self::Nonsense { .. } => "bad_answer",
+            Self::Killed { reason: RunError::TimedOut { .. }, .. } => "timed_out",
+            Self::Killed { .. } => "too_much_output",
+            Self::InvalidResponse { .. } => "bad_answer",
             Self::EchoedToken { .. } => "echoed_token",
             Self::Account { .. } => "service_account",
             Self::TooLong { .. } => "too_long",
@@ -138,9 +145,9 @@ impl ProviderError {
 }
 
 /// `: text`, or nothing.
-struct Said<'a>(&'a str);
+struct MessageSuffix<'a>(&'a str);
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for MessageSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, ": {}", self.0) }
     }

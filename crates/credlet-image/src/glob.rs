@@ -1,13 +1,13 @@
-//! One label of a host against one label of a pattern, as Go's `filepath.Match` does it.
+//! Matching of one host label, like Go's `filepath.Match`.
 
-/// A pattern in another form than `filepath.Match` takes.
+/// Malformed pattern (Go's `filepath.ErrBadPattern`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadPattern;
 
-/// Whether `text` is one that `pattern` stands for. `*` is any run of characters; a host of Go's making can also hold
-/// brackets, if it is an IPv6 address without a port, and then they are a class of characters.
+/// Returns whether `pattern` matches `text`. `*` matches any sequence of characters. Brackets occur in an IPv6 address without a port
+/// and are a character class.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> Result<bool, BadPattern> {
-    // Where to go back to: the pattern after the last star, and the text from which that star has taken one more.
+    // Backtracking state: the pattern after the last `*`, and the text from which that `*` matches one more character.
     let mut back: Option<(&[u8], &[u8])> = None;
     let (mut pattern_rest, mut text_rest) = (pattern, text);
     loop {
@@ -29,17 +29,17 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> Result<bool, BadPattern> {
                 (pattern_rest, text_rest) = (after_star, text_after);
             }
             _ => {
-                check(pattern_rest)?;
+                check_syntax(pattern_rest)?;
                 return Ok(false);
             }
         }
     }
 }
 
-type Rests<'a> = (&'a [u8], &'a [u8]);
+type Remainders<'a> = (&'a [u8], &'a [u8]);
 
-/// One element of the pattern against one character of the text.
-fn step<'a>(pattern: &'a [u8], text: &'a [u8]) -> Result<Option<Rests<'a>>, BadPattern> {
+/// Matches one pattern element against one character.
+fn step<'a>(pattern: &'a [u8], text: &'a [u8]) -> Result<Option<Remainders<'a>>, BadPattern> {
     match (pattern, text) {
         ([b'[', class @ ..], _) => {
             let (matched, pattern_after) = class_matches(class, text.first().copied())?;
@@ -52,7 +52,7 @@ fn step<'a>(pattern: &'a [u8], text: &'a [u8]) -> Result<Option<Rests<'a>>, BadP
     }
 }
 
-/// `abc]`, `a-f]`, `^a]`. Hosts that reach this are IPv6 addresses, so bytes are characters.
+/// Matches a character class (`abc]`, `a-f]`, `^a]`). Only IPv6 addresses get here, so bytes are characters.
 fn class_matches(class: &[u8], found: Option<u8>) -> Result<(bool, &[u8]), BadPattern> {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),
@@ -83,8 +83,8 @@ fn member(byte: u8) -> Result<u8, BadPattern> {
     if matches!(byte, b'-' | b']') { Err(BadPattern) } else { Ok(byte) }
 }
 
-/// Go looks at the rest of a pattern too, when it does not match already.
-fn check(pattern: &[u8]) -> Result<(), BadPattern> {
+/// Reports a malformed rest of the pattern after a mismatch, as Go does.
+fn check_syntax(pattern: &[u8]) -> Result<(), BadPattern> {
     let mut rest = pattern;
     while let [first, after @ ..] = rest {
         rest = if *first == b'[' { class_matches(after, None)?.1 } else { after };

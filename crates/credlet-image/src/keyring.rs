@@ -1,69 +1,68 @@
-//! Credentials by registry, and which of them are tried for an image, in the kubelet's order.
+//! Credentials by registry, and the order in which the kubelet tries them for an image.
 
 use std::collections::BTreeMap;
 
 use credlet_api::Secret;
-use credlet_api::image::{AuthConfig, recognisable};
+use credlet_api::image::{AuthConfig, credential_hash_input};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::hex;
 use crate::index::PatternIndex;
-use crate::location::{Location, LocationError};
-use crate::pattern::{Pattern, Target};
+use crate::location::{LocationError, RegistryLocation};
+use crate::pattern::{ImagePattern, MatchTarget};
 
-/// Credentials of one origin, under keys as they stand in a docker configuration.
+/// Credentials of one origin, by the keys of a docker configuration.
 ///
 /// ```
 /// use credlet_api::image::AuthConfig;
-/// use credlet_image::{Keyring, look_up};
+/// use credlet_image::{DockerKeyring, look_up};
 ///
 /// let auth = |name: &str| AuthConfig { username: name.to_owned(), ..AuthConfig::default() };
-/// let keyring = Keyring::new([("https://quay.io/v1/", auth("ada")), ("quay.io/coreos", auth("grace"))]);
+/// let keyring = DockerKeyring::new([("https://quay.io/v1/", auth("ada")), ("quay.io/coreos", auth("grace"))]);
 /// let found = look_up(&[&keyring], "quay.io/coreos/etcd");
 /// let names: Vec<_> = found.iter().map(|found| found.auth.username.as_str()).collect();
 /// assert_eq!(names, ["grace", "ada"]);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Keyring {
-    /// By key, descending by bytes.
-    entries: Vec<Entry>,
+pub struct DockerKeyring {
+    /// Sorted by key, descending by bytes.
+    entries: Vec<KeyringEntry>,
     index: PatternIndex,
     ignored: Vec<IgnoredKey>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct KeyringEntry {
     key: Vec<u8>,
-    shown: String,
-    pattern: Option<Pattern>,
+    display: String,
+    pattern: Option<ImagePattern>,
     auths: Vec<AuthConfig>,
 }
 
-/// A key under which nothing will ever be found.
+/// An invalid key, which the kubelet ignores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredKey {
-    /// As it was written.
+    /// The key.
     pub key: String,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: LocationError,
 }
 
-/// A credential to try.
+/// A credential that matches an image.
 #[derive(Clone, Copy, Debug)]
-pub struct Match<'a> {
-    /// The number of the keyring it comes from.
+pub struct KeyringMatch<'a> {
+    /// Index of its keyring.
     pub keyring: usize,
-    /// The key, in its normal form.
+    /// The normalised key.
     pub key: &'a str,
     /// The credential.
     pub auth: &'a AuthConfig,
 }
 
-/// The kubelet's name for the docker hub.
+/// The kubelet's key for Docker Hub.
 const DEFAULT_REGISTRY: &[u8] = b"index.docker.io";
 
-impl Keyring {
-    /// Credentials in their order. Of keys with the same normal form all are kept, the first one first.
+impl DockerKeyring {
+    /// Creates a keyring. Keys with the same normal form are all kept, in order.
     pub fn new<K: AsRef<str>>(auths: impl IntoIterator<Item = (K, AuthConfig)>) -> Self {
         let mut by_key = BTreeMap::<Vec<u8>, Vec<AuthConfig>>::new();
         let mut ignored = Vec::new();
@@ -74,13 +73,13 @@ impl Keyring {
             }
         }
         let entry = |(key, auths): (Vec<u8>, _)| {
-            let pattern = Pattern::from_key(&key).ok();
-            Entry { shown: String::from_utf8_lossy(&key).into_owned(), key, pattern, auths }
+            let pattern = ImagePattern::from_key(&key).ok();
+            KeyringEntry { display: String::from_utf8_lossy(&key).into_owned(), key, pattern, auths }
         };
         let entries: Vec<_> = by_key.into_iter().rev().map(entry).collect();
         let mut index = PatternIndex::default();
         for entry in &entries {
-            // A key that cannot be taken apart a second time matches nothing, but keeps its number.
+            // A normalised key may be invalid as a pattern. It then matches nothing but keeps its number.
             match &entry.pattern {
                 Some(pattern) => index.add(pattern),
                 None => index.skip(),
@@ -89,36 +88,40 @@ impl Keyring {
         Self { entries, index, ignored }
     }
 
-    /// The keys that were left out, and why.
+    /// Returns the invalid keys.
     pub fn ignored(&self) -> &[IgnoredKey] {
         &self.ignored
     }
 
-    /// All keys in their normal form, in the order in which they are tried.
+    /// Returns all normalised keys in the order in which they are tried.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|entry| entry.shown.as_str())
+        self.entries.iter().map(|entry| entry.display.as_str())
     }
 
-    /// All credentials with their keys, in the order in which they are tried.
+    /// Returns all credentials with their normalised keys in the order in which they are tried.
     pub fn auths(&self) -> impl Iterator<Item = (&str, &AuthConfig)> {
-        self.entries.iter().flat_map(|entry| entry.auths.iter().map(|auth| (entry.shown.as_str(), auth)))
+        self.entries.iter().flat_map(|entry| entry.auths.iter().map(|auth| (entry.display.as_str(), auth)))
     }
 
-    /// All keys as patterns.
-    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+    /// Returns all keys as patterns.
+    pub fn patterns(&self) -> impl Iterator<Item = &ImagePattern> {
         self.entries.iter().filter_map(|entry| entry.pattern.as_ref())
     }
 }
 
-/// What is tried for an image: all credentials whose keys match, by key in descending order of bytes, and under one key
-/// in the order of the keyrings. This is one keyring of the kubelet; several of those are tried one after the other.
-pub fn look_up<'a>(keyrings: &[&'a Keyring], image: &str) -> Vec<Match<'a>> {
-    Target::parse(image).map_or_else(|_| Vec::new(), |target| look_up_target(keyrings, image, &target))
+/// Returns all credentials whose keys match an image, by key in descending byte order, and for equal keys in the order of the
+/// keyrings, like `BasicDockerKeyring.Lookup` of the kubelet.
+pub fn look_up<'a>(keyrings: &[&'a DockerKeyring], image: &str) -> Vec<KeyringMatch<'a>> {
+    MatchTarget::parse(image).map_or_else(|_| Vec::new(), |target| look_up_target(keyrings, image, &target))
 }
 
-/// The same for an image that has been taken apart already.
-pub(crate) fn look_up_target<'a>(keyrings: &[&'a Keyring], image: &str, target: &Target<'_>) -> Vec<Match<'a>> {
-    let mut found: Vec<(usize, &Entry)> = Vec::new();
+/// As [`look_up`], for a parsed image.
+pub(crate) fn look_up_target<'a>(
+    keyrings: &[&'a DockerKeyring],
+    image: &str,
+    target: &MatchTarget<'_>,
+) -> Vec<KeyringMatch<'a>> {
+    let mut found: Vec<(usize, &KeyringEntry)> = Vec::new();
     for (number, keyring) in keyrings.iter().enumerate() {
         found.extend(keyring.index.matching(target).into_iter().map(|entry| (number, &keyring.entries[entry])));
     }
@@ -127,34 +130,34 @@ pub(crate) fn look_up_target<'a>(keyrings: &[&'a Keyring], image: &str, target: 
             found.extend(keyring.entries.iter().filter(|entry| entry.key == DEFAULT_REGISTRY).map(|e| (number, e)));
         }
     }
-    // Stable: keyrings stay in their order.
+    // A stable sort keeps the order of the keyrings.
     found.sort_by(|(_, a), (_, b)| b.key.cmp(&a.key));
-    let auths = |(keyring, entry): (usize, &'a Entry)| {
-        entry.auths.iter().map(move |auth| Match { keyring, key: &entry.shown, auth })
+    let auths = |(keyring, entry): (usize, &'a KeyringEntry)| {
+        entry.auths.iter().map(move |auth| KeyringMatch { keyring, key: &entry.display, auth })
     };
     found.into_iter().flat_map(auths).collect()
 }
 
-/// A key's normal form: without scheme, user, query and fragment, and without the `/v1/` or `/v2/` of docker's API.
+/// Normalises a key: removes scheme, user, query, fragment, and the prefix `/v1/` or `/v2/` of the registry API.
 ///
 /// # Errors
-/// The kubelet ignores such a key.
+/// If the key is invalid. The kubelet ignores such a key.
 pub fn normalise(key: &str) -> Result<Vec<u8>, LocationError> {
     let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
-    let place = Location::parse(rest.as_bytes())?;
-    let path = match &*place.path {
+    let location = RegistryLocation::parse(rest.as_bytes())?;
+    let path = match &*location.path {
         path if path.starts_with(b"/v1/") || path.starts_with(b"/v2/") => &path[3..],
         path => path,
     };
-    Ok([&*place.host, if path == b"/" { b"" } else { path }].concat())
+    Ok([&*location.host, if path == b"/" { b"" } else { path }].concat())
 }
 
-/// The hash by which the kubelet knows a credential again that an image was pulled with (KEP-2535).
+/// Returns the hash that the kubelet stores for the credential of a pulled image (KEP-2535).
 pub fn auth_hash(username: &str, password: &Secret, email: &str) -> String {
-    hex(&Sha256::digest(recognisable(username, password, email).as_bytes()))
+    credlet_api::hex(Sha256::digest(credential_hash_input(username, password, email).as_bytes()))
 }
 
-/// Whether an image without another credential is looked for at the docker hub.
+/// Returns whether the image is on Docker Hub (kubelet's `isDefaultRegistryMatch`).
 pub fn is_default_registry(image: &str) -> bool {
     match image.split_once('/') {
         None => !image.is_empty(),

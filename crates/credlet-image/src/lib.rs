@@ -1,25 +1,25 @@
-//! The kubelet's image credential providers, usable anywhere: matching, caching, merging, docker keyring.
+//! The kubelet's image credential providers (KEP-2133, KEP-4412) as a library.
 //!
-//! **The path:** [`ImageCredentials::load`] reads a `CredentialProviderConfig` → [`look_up`](ImageCredentials::look_up)
-//! completes an image's name and asks, side by side, the providers whose patterns match → each gives what it remembers
-//! or is run once for all who wait → what is tried comes in the kubelet's order, with a [`Trace`] of how it came to that.
+//! [`ImageCredentials::load`] reads and validates a `CredentialProviderConfig`. [`look_up`](ImageCredentials::look_up) normalises an
+//! image name, runs the providers with a matching pattern concurrently, and returns their credentials in the kubelet's order, with
+//! a [`LookupTrace`] of every decision. A provider is run once for all concurrent lookups that can share its response, and the
+//! response is cached in the scope that it states.
 //!
-//! **Three names to know:** [`ImageCredentials`], [`ImageName`], [`Trace`].
+//! The building blocks can be used alone: [`ImageName`], [`ImagePattern`], [`PatternIndex`], [`DockerKeyring`].
 //!
 //! ```
-//! use credlet_image::{ImageName, Pattern, Target};
+//! use credlet_image::{ImageName, ImagePattern, MatchTarget};
 //!
 //! let image: ImageName = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/app:v1".parse()?;
-//! let pattern = Pattern::parse("*.dkr.ecr.*.amazonaws.com")?;
-//! assert!(pattern.matches(&Target::from(&image)));
+//! let pattern = ImagePattern::parse("*.dkr.ecr.*.amazonaws.com")?;
+//! assert!(pattern.matches(&MatchTarget::from(&image)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where the kubelet and the texts about it differ, this follows the kubelet; where it does better than the kubelet,
-//! `docs/behaviour.md` says so.
+//! Behaviour follows the kubelet's code where it differs from its documentation. `docs/behaviour.md` lists deliberate differences.
 
-mod account;
 mod config;
+mod config_watcher;
 mod credentials;
 mod docker_config;
 mod error;
@@ -31,29 +31,31 @@ mod location;
 mod metrics;
 mod name;
 mod pattern;
+mod pod_account;
 mod provider;
 mod service_account;
-mod tokens;
+mod token_cache;
 mod trace;
-mod watch;
 
 pub use config::{
-    CacheType, Config, ConfigError, FileProblem, Mistake, Origin as ConfigOrigin, ProviderConfig, Reason,
-    ServiceAccountMode,
+    CacheType, ConfigError, ConfigFileError, ConfigOrigin, ImageProvidersConfig, ProviderConfig, ProviderConfigFault,
+    ProviderConfigProblem, ServiceAccountMode,
 };
-pub use credentials::{Asking, Found, ImageCredentials, LookUp, Options, Origin, SingleRun};
+pub use credentials::{
+    CredentialOrigin, ImageCredential, ImageCredentials, LookupRequest, LookupResult, ProviderOptions, ProviderRun,
+};
 pub use docker_config::{NodeDockerConfig, node_docker_config, pull_secret};
 pub use error::ProviderError;
 pub use index::PatternIndex;
-pub use keyring::{IgnoredKey, Keyring, Match, auth_hash, is_default_registry, look_up, normalise};
-pub use lint::{Finding, Suspicion, lint, lint_answer};
+pub use keyring::{DockerKeyring, IgnoredKey, KeyringMatch, auth_hash, is_default_registry, look_up, normalise};
+pub use lint::{LintFinding, LintIssue, lint, lint_response};
 pub use location::LocationError;
-pub use metrics::Metrics;
-pub use name::{ImageName, NameError, NameFault};
-pub use pattern::{Mismatch, Pattern, Target};
-pub use provider::Answer;
+pub use metrics::ImageProviderMetrics;
+pub use name::{ImageName, ImageNameError, ImageNameFault};
+pub use pattern::{ImagePattern, MatchTarget, PatternMismatch};
+pub use provider::ProviderResponse;
 pub use service_account::{
-    AccountError, Answered, Coordinates, Pod, ServiceAccount, ServiceAccounts, TokenRequest, TooLong, account_key,
-    cache_key,
+    AccountError, AccountFuture, KeyPartTooLong, PodRef, ServiceAccount, ServiceAccountApi, ServiceAccountRef,
+    TokenRequest, account_key, cache_key,
 };
-pub use trace::{Line, NearMiss, Outcome, Skipped, Step, Trace};
+pub use trace::{LookupTrace, NearMiss, SkipReason, StepOutcome, TraceLine, TraceStep};

@@ -1,210 +1,210 @@
-//! What is suspicious about a configuration that the kubelet takes without a word.
+//! Checks for suspicious configurations that the kubelet accepts.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use credlet_api::image::ProviderRef;
 
-use crate::config::{Config, ProviderConfig};
-use crate::pattern::{Pattern, labels};
-use crate::provider::Answer;
+use crate::config::{ImageProvidersConfig, ProviderConfig};
+use crate::pattern::{ImagePattern, labels};
+use crate::provider::ProviderResponse;
 
-/// Something suspicious, and where.
+/// An issue and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The file.
+pub struct LintFinding {
+    /// File.
     pub file: PathBuf,
-    /// The line on which the provider begins; 0 if it concerns the whole file.
+    /// Line on which the provider begins, or 0 if the issue concerns the whole file.
     pub line: usize,
-    /// The provider.
+    /// Provider, if the issue concerns one.
     pub provider: Option<ProviderRef>,
-    /// What is suspicious.
-    pub suspicion: Suspicion,
+    /// The issue.
+    pub issue: LintIssue,
 }
 
-impl Finding {
-    /// Something about a provider.
-    pub fn of(provider: &ProviderConfig, suspicion: Suspicion) -> Self {
+impl LintFinding {
+    /// Creates a finding for a provider.
+    pub fn for_provider(provider: &ProviderConfig, issue: LintIssue) -> Self {
         Self {
             file: provider.origin.file.clone(),
             line: provider.origin.line,
             provider: Some(ProviderRef { index: provider.origin.index, name: provider.name.clone() }),
-            suspicion,
+            issue,
         }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for LintFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = crate::config::Place { file: &self.file, line: self.line };
+        let place = crate::config::ConfigLocation { file: &self.file, line: self.line };
         let provider = self.provider.as_ref().map(|provider| format!("{provider}: ")).unwrap_or_default();
-        write!(f, "{place}{provider}{}", self.suspicion)
+        write!(f, "{place}{provider}{}", self.issue)
     }
 }
 
-/// What is suspicious about a configuration.
+/// Suspicious part of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Suspicion {
-    /// No image has such a name.
-    #[error("the pattern `{pattern}` can never match: {reason}")]
+pub enum LintIssue {
+    /// The pattern matches no valid image name.
+    #[error("pattern `{pattern}` cannot match any image: {reason}")]
     NeverMatches {
         /// The pattern.
         pattern: String,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// A path that ends in the middle of a word.
-    #[error("the pattern `{0}` also matches paths that merely begin so: end it with `/` to match a whole segment")]
+    /// The path of a pattern ends within a segment.
+    #[error("pattern `{0}` also matches longer path segments: it must end with `/` to match a whole segment")]
     OpenPath(String),
-    /// The same pattern twice, or one within the other.
-    #[error("the pattern `{pattern}` adds nothing: `{by}` of the same provider covers it")]
+    /// Another pattern of the provider covers this one.
+    #[error("duplicate pattern `{pattern}`: `{by}` of the same provider covers it")]
     Covered {
         /// The pattern.
         pattern: String,
-        /// The wider one.
+        /// The wider pattern.
         by: String,
     },
-    /// Two providers that are asked for the same images.
-    #[error("the pattern `{pattern}` is covered by `{by}` of `{other}`: both are asked, and both answers are tried")]
+    /// Another provider covers the same images.
+    #[error(
+        "duplicate pattern `{pattern}`: `{by}` of `{other}` covers it, so both providers are run and both responses tried"
+    )]
     CoveredByOther {
         /// The pattern.
         pattern: String,
-        /// The wider one.
+        /// The wider pattern.
         by: String,
-        /// Whose that is.
+        /// Provider of the wider pattern.
         other: String,
     },
-    /// A variable that looks like a secret.
-    #[error("the variable `{0}` looks like a secret, and everybody who may read this file can read it")]
+    /// A variable whose name looks like a secret.
+    #[error("variable `{0}` looks like a secret, which must not be stored in this file")]
     SecretInEnv(String),
-    /// Answers that are not remembered unless they say so.
-    #[error("`defaultCacheDuration` is 0: answers that do not say how long they are good for are never used twice")]
+    /// Responses without a cache duration are not cached.
+    #[error("`defaultCacheDuration` is 0: responses without a cacheDuration are not cached")]
     NoCache,
-    /// A further document in the file.
-    #[error("only the first YAML document of a file counts, and this one has more")]
+    /// The file has more than one YAML document.
+    #[error("unsupported additional YAML document: only the first one of a file is read")]
     MoreDocuments,
-    /// An image that is pulled so is open to all pods of the node.
+    /// Images that are pulled with node-wide credentials are accessible to all pods of the node.
     #[error(
         "credentials without a service account make an image accessible to every pod of the node once it is pulled"
     )]
     NodeWide,
-    /// An answer with a credential for places that the provider is not asked about.
-    #[error(
-        "it answered with a credential for `{key}`, which none of its patterns covers: it may be sent where nobody meant it"
-    )]
+    /// The response has a key that no pattern of the provider covers.
+    #[error("unexpected credential for `{key}` in the response: no pattern of the provider covers it")]
     WiderKey {
-        /// The key in the answer.
+        /// The key in the response.
         key: String,
     },
-    /// A provider that does not answer.
-    #[error("it gave no answer for `{image}`: {reason}")]
-    NoAnswer {
-        /// The image that it was asked for.
+    /// The run failed.
+    #[error("failed to run the provider for `{image}`: {reason}")]
+    RunFailed {
+        /// The image of the request.
         image: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
 }
 
-impl Suspicion {
-    /// Whether somebody must surely act, and not only think about it.
-    pub fn is_mistake(&self) -> bool {
-        matches!(self, Self::NeverMatches { .. } | Self::SecretInEnv(_) | Self::MoreDocuments | Self::NoAnswer { .. })
+impl LintIssue {
+    /// Returns whether this is an error and not only a warning.
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::NeverMatches { .. } | Self::SecretInEnv(_) | Self::MoreDocuments | Self::RunFailed { .. })
     }
 }
 
-/// Everything suspicious, in the order of the configuration.
-pub fn lint(config: &Config) -> Vec<Finding> {
+/// Returns all findings in configuration order.
+pub fn lint(config: &ImageProvidersConfig) -> Vec<LintFinding> {
     let of_file =
-        |file: &PathBuf| Finding { file: file.clone(), line: 0, provider: None, suspicion: Suspicion::MoreDocuments };
-    let mut findings: Vec<_> = config.with_more_documents.iter().map(of_file).collect();
+        |file: &PathBuf| LintFinding { file: file.clone(), line: 0, provider: None, issue: LintIssue::MoreDocuments };
+    let mut findings: Vec<_> = config.multi_document_files.iter().map(of_file).collect();
     for (number, provider) in config.providers.iter().enumerate() {
-        let suspicions = of_provider(provider, &config.providers[..number]);
-        findings.extend(suspicions.into_iter().map(|suspicion| Finding::of(provider, suspicion)));
+        let issues = provider_issues(provider, &config.providers[..number]);
+        findings.extend(issues.into_iter().map(|issue| LintFinding::for_provider(provider, issue)));
     }
     findings
 }
 
-/// What is suspicious about an answer: keys that are wider than the patterns for which the provider is asked. (What is
-/// anonymous can be sent anywhere.)
-pub fn lint_answer(provider: &ProviderConfig, answer: &Answer) -> Vec<Finding> {
+/// Returns findings for the keys of a response that no pattern of the provider covers. Keys of anonymous credentials are not
+/// reported.
+pub fn lint_response(provider: &ProviderConfig, response: &ProviderResponse) -> Vec<LintFinding> {
     let is_wider = |key: &str| {
-        // Docker's old name for the hub is looked up for images of docker.io only.
+        // The legacy key of Docker Hub is used for images of docker.io only.
         let place = if key == "index.docker.io" { "docker.io" } else { key };
-        !Pattern::parse(place).is_ok_and(|key| provider.match_images.iter().any(|pattern| pattern.covers(&key)))
+        !ImagePattern::parse(place).is_ok_and(|key| provider.match_images.iter().any(|pattern| pattern.covers(&key)))
     };
-    let secret = answer.auths().filter(|(_, auth)| !(auth.username.is_empty() && auth.password.is_empty()));
+    let secret = response.auths().filter(|(_, auth)| !(auth.username.is_empty() && auth.password.is_empty()));
     let mut keys: Vec<_> = secret.map(|(key, _)| key).filter(|key| is_wider(key)).collect();
     keys.dedup();
-    let wider = keys.into_iter().map(|key| Suspicion::WiderKey { key: credlet_api::visible(key) });
-    wider.map(|suspicion| Finding::of(provider, suspicion)).collect()
+    let wider = keys.into_iter().map(|key| LintIssue::WiderKey { key: credlet_api::escape_control_chars(key) });
+    wider.map(|issue| LintFinding::for_provider(provider, issue)).collect()
 }
 
-fn of_provider(provider: &ProviderConfig, earlier: &[ProviderConfig]) -> Vec<Suspicion> {
+fn provider_issues(provider: &ProviderConfig, earlier: &[ProviderConfig]) -> Vec<LintIssue> {
     let mut found = Vec::new();
-    let text = |pattern: &Pattern| credlet_api::visible(pattern.as_str());
+    let text = |pattern: &ImagePattern| credlet_api::escape_control_chars(pattern.as_str());
     for (number, pattern) in provider.match_images.iter().enumerate() {
         if let Some(reason) = never_matches(pattern) {
-            found.push(Suspicion::NeverMatches { pattern: text(pattern), reason });
+            found.push(LintIssue::NeverMatches { pattern: text(pattern), reason });
             continue;
         }
         if !matches!(pattern.path(), [] | [.., b'/']) {
-            found.push(Suspicion::OpenPath(text(pattern)));
+            found.push(LintIssue::OpenPath(text(pattern)));
         }
         let others = provider.match_images.iter().enumerate().filter(|(other, _)| *other != number);
         let mut wider =
             others.filter(|(other, wide)| wide.covers(pattern) && (*other < number || !pattern.covers(wide)));
         if let Some((_, wide)) = wider.next() {
-            found.push(Suspicion::Covered { pattern: text(pattern), by: text(wide) });
+            found.push(LintIssue::Covered { pattern: text(pattern), by: text(wide) });
         }
         let elsewhere = earlier.iter().find_map(|other| {
             let wide = other.match_images.iter().find(|wide| wide.covers(pattern))?;
             Some((other, wide))
         });
         if let Some((other, wide)) = elsewhere {
-            let other = credlet_api::visible(&other.name);
-            found.push(Suspicion::CoveredByOther { pattern: text(pattern), by: text(wide), other });
+            let other = credlet_api::escape_control_chars(&other.name);
+            found.push(LintIssue::CoveredByOther { pattern: text(pattern), by: text(wide), other });
         }
     }
     let secrets = provider.env.iter().filter(|variable| looks_secret(&variable.name) && !variable.value.is_empty());
-    found.extend(secrets.map(|variable| Suspicion::SecretInEnv(credlet_api::visible(&variable.name))));
+    found.extend(secrets.map(|variable| LintIssue::SecretInEnv(credlet_api::escape_control_chars(&variable.name))));
     if provider.default_cache_duration.is_zero() {
-        found.push(Suspicion::NoCache);
+        found.push(LintIssue::NoCache);
     }
     if provider.service_account.is_none() {
-        found.push(Suspicion::NodeWide);
+        found.push(LintIssue::NodeWide);
     }
     found
 }
 
 fn looks_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // A file or a place of a secret is none.
-    let names_a_place = ["_FILE", "_PATH", "_DIR", "_URL", "_URI"].iter().any(|end| name.ends_with(end));
-    let words = ["PASSWORD", "PASSWD", "SECRET", "TOKEN", "PRIVATE_KEY", "ACCESS_KEY", "API_KEY", "CREDENTIAL"];
-    !names_a_place && words.iter().any(|word| name.contains(word)) && name != "AWS_ACCESS_KEY_ID"
+    // A path or URL of a secret is not a secret.
+    let is_location = ["_FILE", "_PATH", "_DIR", "_URL", "_URI"].iter().any(|end| name.ends_with(end));
+    let markers = ["PASSWORD", "PASSWD", "SECRET", "TOKEN", "PRIVATE_KEY", "ACCESS_KEY", "API_KEY", "CREDENTIAL"];
+    !is_location && markers.iter().any(|marker| name.contains(marker)) && name != "AWS_ACCESS_KEY_ID"
 }
 
-/// Why no image's name, completed as the kubelet completes it, can match.
-fn never_matches(pattern: &Pattern) -> Option<&'static str> {
+/// Returns the reason if the pattern can match no normalised image name.
+fn never_matches(pattern: &ImagePattern) -> Option<&'static str> {
     let (host, port) = pattern.host_and_port();
     if pattern.has_scheme() {
-        return Some("leave `https://` out");
+        return Some("remove `https://`");
     }
     if host.is_empty() {
         return Some("it has no host");
     }
     if host.starts_with(b"[") {
-        return Some("an IPv6 address without a port is read as a class of characters");
+        return Some("an IPv6 address without a port is parsed as a character class");
     }
     if host == b"index.docker.io" && port.is_empty() {
-        return Some("images there are looked up as docker.io");
+        return Some("images of this host are normalised to docker.io");
     }
     let is_address = host.contains(&b':');
     let is_host_byte = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'*' | b'_');
     if !is_address && !labels(host).all(|label| !label.is_empty() && label.iter().all(is_host_byte)) {
-        return Some("no host of an image contains such characters");
+        return Some("its host contains characters that are not allowed in an image name");
     }
     let single = !host.contains(&b'.') && port.is_empty();
     let lower = !host.iter().any(|byte| byte.is_ascii_uppercase() || *byte == b'*');
@@ -213,12 +213,14 @@ fn never_matches(pattern: &Pattern) -> Option<&'static str> {
     }
     let path = pattern.path();
     if path.contains(&b'*') {
-        return Some("a `*` in a path is no wildcard: a path is a plain prefix, so leave it out");
+        return Some("`*` is not a wildcard in a path, which is a plain prefix; remove it");
     }
     let is_path_byte =
         |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-' | b'/');
     if !path.iter().all(is_path_byte) || path.windows(2).any(|pair| pair == b"//") {
-        return Some("no path of an image contains such characters; tags and digests are not part of it");
+        return Some(
+            "its path contains characters that are not allowed in an image name; tags and digests are not part of it",
+        );
     }
     None
 }

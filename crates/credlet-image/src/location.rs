@@ -1,49 +1,49 @@
-//! Where a registry is, by the rules of Go's `net/url`, which are the kubelet's.
+//! Host and path of a registry, parsed like Go's `net/url`, which the kubelet uses.
 //!
-//! No general URL parser will do: those of browsers lower-case hosts, refuse `*` and `_`, know default ports and tidy
-//! paths, and each of that would match other images than the kubelet does.
+//! A WHATWG URL parser does not fit: it lower-cases hosts, rejects `*` and `_`, drops default ports and normalises paths, so that
+//! patterns would match other images than in the kubelet.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-/// The host and path of `https://` and a text. User, query and fragment are dropped, as the kubelet drops them.
+/// Host and path of `https://` followed by a text. User, query and fragment are dropped, as by the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Location<'a> {
-    /// With the port, percent-decoded. Bytes, because Go decodes to bytes.
+pub(crate) struct RegistryLocation<'a> {
+    /// Host with port, percent-decoded to bytes as in Go.
     pub(crate) host: Cow<'a, [u8]>,
-    /// Percent-decoded, with its leading `/`; or empty.
+    /// Percent-decoded path with a leading `/`, or empty.
     pub(crate) path: Cow<'a, [u8]>,
 }
 
-/// Why a text is no place of a registry.
+/// Invalid registry location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocationError {
-    /// A control character.
-    #[error("it contains a control character")]
+    /// The text contains a control character.
+    #[error("invalid control character")]
     Control,
-    /// A `%` without two hexadecimal digits, or one that no host may have.
-    #[error("it contains a `%` that begins no valid escape")]
+    /// A `%` is not followed by two hexadecimal digits, or the escape is not allowed in a host.
+    #[error("invalid percent escape")]
     Escape,
-    /// A character that no host has.
-    #[error("its host contains {0:?}")]
+    /// The host has a character that is not allowed.
+    #[error("invalid character {0:?} in the host")]
     HostCharacter(char),
-    /// Something else than digits after the host's `:`.
-    #[error("the port after its host is not a number")]
+    /// The port is not a number.
+    #[error("invalid port: not a number")]
     Port,
-    /// Brackets around something else than an IPv6 address.
-    #[error("it has brackets, which only a whole IPv6 address may have")]
+    /// Brackets do not enclose an IPv6 address.
+    #[error("invalid brackets: not an IPv6 address")]
     Brackets,
-    /// A character that no user name has, before an `@`.
-    #[error("what stands before its `@` is no user name")]
+    /// The user name before `@` has a character that is not allowed.
+    #[error("invalid user name before `@`")]
     User,
 }
 
-impl<'a> Location<'a> {
-    /// Takes `https://` and `text` apart. What need not be decoded is not copied.
+impl<'a> RegistryLocation<'a> {
+    /// Parses `https://` followed by `text`. Borrows parts without escapes.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, LocationError> {
         let (text, fragment) = cut(text, b'#');
-        unescape(fragment, Part::Other)?;
+        unescape(fragment, UrlPart::Other)?;
         if text.iter().any(u8::is_ascii_control) {
             return Err(LocationError::Control);
         }
@@ -57,14 +57,14 @@ impl<'a> Location<'a> {
             }
             None => authority,
         };
-        Ok(Self { host: parse_host(host)?, path: unescape(path, Part::Other)? })
+        Ok(Self { host: parse_host(host)?, path: unescape(path, UrlPart::Other)? })
     }
 
-    pub(crate) fn into_owned(self) -> Location<'static> {
-        Location { host: self.host.into_owned().into(), path: self.path.into_owned().into() }
+    pub(crate) fn into_owned(self) -> RegistryLocation<'static> {
+        RegistryLocation { host: self.host.into_owned().into(), path: self.path.into_owned().into() }
     }
 
-    /// Host and port apart, as Go's `net.SplitHostPort` does it; what that refuses is a host without a port.
+    /// Splits host and port like Go's `net.SplitHostPort`. If that fails, returns the whole text as the host.
     pub(crate) fn host_and_port(&self) -> (&[u8], &[u8]) {
         split_host_port(&self.host).unwrap_or((&self.host, b""))
     }
@@ -82,7 +82,7 @@ fn check_user(user: &[u8]) -> Result<(), LocationError> {
     if !user.iter().all(allowed) {
         return Err(LocationError::User);
     }
-    unescape(user, Part::Other).map(drop)
+    unescape(user, UrlPart::Other).map(drop)
 }
 
 fn parse_host(host: &[u8]) -> Result<Cow<'_, [u8]>, LocationError> {
@@ -91,21 +91,20 @@ fn parse_host(host: &[u8]) -> Result<Cow<'_, [u8]>, LocationError> {
         Some(_) => return Err(LocationError::Brackets),
         None => {}
     }
-    // A second colon is no digit, so there is none.
+    // `check_port` rejects a second colon.
     let colon = host.iter().position(|byte| *byte == b':').unwrap_or(host.len());
     check_port(&host[colon..])?;
-    unescape(host, Part::Host)
+    unescape(host, UrlPart::Host)
 }
 
-/// `[2001:db8::1]:5000`.
 fn parse_ip_literal(host: &[u8]) -> Result<Vec<u8>, LocationError> {
     let close = host.iter().rposition(|byte| *byte == b']').ok_or(LocationError::Brackets)?;
     check_port(&host[close + 1..])?;
     let inside = &host[1..close];
     let zone = inside.windows(3).position(|window| window == b"%25").unwrap_or(inside.len());
-    let mut address = unescape(&inside[..zone], Part::Host)?.into_owned();
+    let mut address = unescape(&inside[..zone], UrlPart::Host)?.into_owned();
     let is_ipv6 = std::str::from_utf8(&address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok());
-    let zone = unescape(&inside[zone..], Part::Zone)?;
+    let zone = unescape(&inside[zone..], UrlPart::Zone)?;
     // A zone is `%` and at least one character.
     if !is_ipv6 || zone.len() == 1 {
         return Err(LocationError::Brackets);
@@ -123,14 +122,14 @@ fn check_port(port: &[u8]) -> Result<(), LocationError> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum UrlPart {
     Host,
     Zone,
     Other,
 }
 
-fn unescape(text: &[u8], part: Part) -> Result<Cow<'_, [u8]>, LocationError> {
-    let check = |byte: u8| match part == Part::Other || !byte.is_ascii() || may_be_in_host(byte) {
+fn unescape(text: &[u8], part: UrlPart) -> Result<Cow<'_, [u8]>, LocationError> {
+    let check = |byte: u8| match part == UrlPart::Other || !byte.is_ascii() || may_be_in_host(byte) {
         true => Ok(()),
         false => Err(LocationError::HostCharacter(char::from(byte))),
     };
@@ -151,10 +150,10 @@ fn unescape(text: &[u8], part: Part) -> Result<Cow<'_, [u8]>, LocationError> {
         let (Some(high), Some(low)) = (hex(*high), hex(*low)) else { return Err(LocationError::Escape) };
         let byte = high << 4 | low;
         let allowed = match part {
-            // Only bytes of other scripts, and the percent sign itself.
-            Part::Host => !byte.is_ascii() || byte == b'%',
-            Part::Zone => byte == b'%' || byte == b' ' || may_be_in_host(byte),
-            Part::Other => true,
+            // Only non-ASCII bytes and `%` itself.
+            UrlPart::Host => !byte.is_ascii() || byte == b'%',
+            UrlPart::Zone => byte == b'%' || byte == b' ' || may_be_in_host(byte),
+            UrlPart::Other => true,
         };
         if !allowed {
             return Err(LocationError::Escape);

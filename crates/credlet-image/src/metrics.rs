@@ -1,7 +1,7 @@
-//! What there is to see of image credential providers, for Prometheus.
+//! Prometheus metrics of image credential providers.
 //!
-//! Metrics whose names begin with `kubelet_` are the kubelet's own in name, labels, buckets and help text. Those that
-//! begin with `credlet_` tell what it does not: how runs ended, and how often none was needed.
+//! Metrics with the prefix `kubelet_` have names, labels, buckets and help texts of the kubelet. The prefix `credlet_` adds outcomes
+//! of runs, cache hits and backoffs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,25 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use credlet_core::prometheus::{Histogram, Text};
+use credlet_exec::prometheus::{Histogram, TextWriter};
 use jiff::SignedDuration;
 
 /// The kubelet's buckets, in seconds.
 const KUBELET_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Further than the kubelet's: a provider has a minute.
+/// Like the kubelet's, extended to the default timeout of 60 s.
 const RUN_BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// Counts what happens to providers.
+/// Metrics of all providers.
 #[derive(Debug, Default)]
-pub struct Metrics {
-    plugins: Mutex<BTreeMap<String, Arc<PluginMetrics>>>,
+pub struct ImageProviderMetrics {
+    plugins: Mutex<BTreeMap<String, Arc<ProviderCounters>>>,
     config_hash: Mutex<Option<String>>,
 }
 
-/// The counts of one provider.
+/// Counters of one provider.
 #[derive(Debug)]
-pub(crate) struct PluginMetrics {
+pub(crate) struct ProviderCounters {
     errors: AtomicU64,
     duration: Histogram,
     run_duration: Histogram,
@@ -37,7 +37,7 @@ pub(crate) struct PluginMetrics {
     pub(crate) back_offs: AtomicU64,
 }
 
-impl PluginMetrics {
+impl ProviderCounters {
     fn new() -> Self {
         Self {
             errors: AtomicU64::new(0),
@@ -50,7 +50,7 @@ impl PluginMetrics {
         }
     }
 
-    /// The program ran, or was to run, for so long. The kubelet counts as errors only those of the program itself.
+    /// Records the duration of a run. As in the kubelet, `failed` covers errors of the process only, not invalid responses.
     pub(crate) fn executed(&self, took: Duration, failed: bool) {
         let took = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
         self.duration.observe(took);
@@ -60,23 +60,23 @@ impl PluginMetrics {
         }
     }
 
-    pub(crate) fn ended(&self, outcome: &'static str) {
+    pub(crate) fn completed(&self, outcome: &'static str) {
         *lock(&self.outcomes).entry(outcome).or_default() += 1;
     }
 }
 
 pub(crate) fn add_one(counter: &AtomicU64) {
-    // Nothing else is read on the strength of a count.
+    // Relaxed: no other memory access depends on the count.
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-impl Metrics {
-    /// The media type of what [`encode`](Self::encode) gives.
+impl ImageProviderMetrics {
+    /// Media type of [`encode`](Self::encode).
     pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-    pub(crate) fn plugin(&self, name: &str) -> Arc<PluginMetrics> {
+    pub(crate) fn plugin(&self, name: &str) -> Arc<ProviderCounters> {
         let mut plugins = lock(&self.plugins);
-        let counts = plugins.entry(name.to_owned()).or_insert_with(|| Arc::new(PluginMetrics::new()));
+        let counts = plugins.entry(name.to_owned()).or_insert_with(|| Arc::new(ProviderCounters::new()));
         Arc::clone(counts)
     }
 
@@ -84,10 +84,10 @@ impl Metrics {
         *lock(&self.config_hash) = Some(hash.to_owned());
     }
 
-    /// Everything as of now, in Prometheus' text format 0.0.4.
+    /// Returns all metrics in Prometheus' text format 0.0.4.
     pub fn encode(&self) -> String {
         let mut body = String::new();
-        // A String takes whatever it is given.
+        // Writing to a `String` cannot fail.
         let _ = self.write_to(&mut body);
         body
     }
@@ -100,7 +100,7 @@ impl Metrics {
             .map(|(name, counts)| (name, counts, counts.duration.snapshot()))
             .filter(|(_, _, duration)| duration.count > 0)
             .collect();
-        let mut text = Text::new(out);
+        let mut text = TextWriter::new(out);
         write_counts(
             &mut text,
             "credlet_image_provider_backoffs_total",
@@ -156,9 +156,9 @@ impl Metrics {
     }
 }
 
-/// As with Go, a count that was never raised is not there.
+/// Writes the counters that are not zero; as in Go, others are not exported.
 fn write_counts<'a, W: fmt::Write>(
-    text: &mut Text<W>,
+    text: &mut TextWriter<W>,
     name: &str,
     help: &str,
     counts: impl Iterator<Item = (Vec<(&'a str, &'a str)>, u64)>,

@@ -1,10 +1,10 @@
-//! Image names, by the grammar of the distribution project's references.
+//! Image names, with the grammar of `distribution/reference`.
 
 use std::fmt;
 
-use credlet_api::visible;
+use credlet_api::escape_control_chars;
 
-/// An image's name as the kubelet completes it: `busybox` is `docker.io/library/busybox`.
+/// Image name, normalised as by the kubelet: `busybox` becomes `docker.io/library/busybox`.
 ///
 /// ```
 /// use credlet_image::ImageName;
@@ -13,7 +13,7 @@ use credlet_api::visible;
 /// assert_eq!(name.as_str(), "docker.io/library/busybox");
 /// assert_eq!(name.registry(), "docker.io");
 /// assert_eq!(name.tag(), Some("1.36"));
-/// # Ok::<(), credlet_image::NameError>(())
+/// # Ok::<(), credlet_image::ImageNameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageName {
@@ -24,22 +24,22 @@ pub struct ImageName {
 }
 
 impl ImageName {
-    /// Domain and path, without tag and digest. This is what providers are asked for.
+    /// Returns domain and path, without tag and digest. Requests to providers contain this.
     pub fn as_str(&self) -> &str {
         &self.name
     }
 
-    /// What stands before the first `/`: the host, and the port if there is one.
+    /// Returns the registry: host, and port if present.
     pub fn registry(&self) -> &str {
         &self.name[..self.registry]
     }
 
-    /// The tag, if the name has one.
+    /// Returns the tag, if any.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest, if the name has one.
+    /// Returns the digest, if any.
     pub fn digest(&self) -> Option<&str> {
         self.digest.as_deref()
     }
@@ -51,53 +51,53 @@ impl fmt::Display for ImageName {
     }
 }
 
-/// Why a text is no image's name. Whoever wrote it must act.
+/// Invalid image name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no image name: {reason}", Shortened(image))]
-pub struct NameError {
-    /// The text.
+#[error("invalid image name `{}`: {reason}", TruncatedText(image))]
+pub struct ImageNameError {
+    /// The invalid name.
     pub image: String,
-    /// What is wrong with it.
-    pub reason: NameFault,
+    /// The problem.
+    pub reason: ImageNameFault,
 }
 
-/// What is wrong with an image's name.
+/// Problem of an image name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NameFault {
-    /// 64 hexadecimal digits are an image's identifier.
-    #[error("64 hexadecimal digits are an identifier, which cannot be pulled")]
+pub enum ImageNameFault {
+    /// The name is an image ID.
+    #[error("64 hexadecimal digits are an image ID, which cannot be pulled")]
     Identifier,
-    /// Upper-case letters outside the host.
-    #[error("its path must be in lower case")]
+    /// The path has upper-case letters.
+    #[error("the path must be lower case")]
     UpperCase,
-    /// Anything else.
-    #[error("it does not have the form [host[:port]/]path[:tag][@digest]")]
+    /// The name does not match the grammar.
+    #[error("must have the form [host[:port]/]path[:tag][@digest]")]
     Format,
-    /// A path of more than 255 characters.
-    #[error("its path is longer than 255 characters")]
+    /// The path is longer than 255 characters.
+    #[error("the path is too long: more than 255 characters")]
     TooLong,
-    /// A digest that is none.
-    #[error("its digest is none of sha256, sha384 and sha512 in full")]
+    /// The digest is invalid.
+    #[error("unsupported digest: must be a full sha256, sha384 or sha512")]
     Digest,
 }
 
 impl std::str::FromStr for ImageName {
-    type Err = NameError;
+    type Err = ImageNameError;
 
-    fn from_str(image: &str) -> Result<Self, NameError> {
-        parse(image).map_err(|reason| NameError { image: image.to_owned(), reason })
+    fn from_str(image: &str) -> Result<Self, ImageNameError> {
+        parse(image).map_err(|reason| ImageNameError { image: image.to_owned(), reason })
     }
 }
 
-fn parse(image: &str) -> Result<ImageName, NameFault> {
+fn parse(image: &str) -> Result<ImageName, ImageNameFault> {
     if image.len() == 64 && image.bytes().all(is_lower_hex) {
-        return Err(NameFault::Identifier);
+        return Err(ImageNameFault::Identifier);
     }
-    let (domain, library, remainder) = completed(image);
+    let (domain, library, remainder) = split_domain(image);
     let repository = remainder.split(':').next().unwrap_or_default();
     if has_upper_case(repository) {
-        return Err(NameFault::UpperCase);
+        return Err(ImageNameFault::UpperCase);
     }
     let (rest, digest) = match remainder.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
@@ -108,19 +108,19 @@ fn parse(image: &str) -> Result<ImageName, NameFault> {
         Some(colon) => (&rest[..last + colon], Some(&rest[last + colon + 1..])),
         None => (rest, None),
     };
-    // Something that is no host may still be the beginning of a path, such as `a_b.c`.
+    // An invalid host such as `a_b.c` may still be the first path component.
     let is_host = is_domain(domain);
     let first_is_fine = is_host || is_path_component(domain.as_bytes());
     let mut components = path.as_bytes().split(|byte| *byte == b'/');
     if !first_is_fine || !components.all(is_path_component) || tag.is_some_and(|tag| !is_tag(tag)) {
-        return Err(NameFault::Format);
+        return Err(ImageNameFault::Format);
     }
     let path_length = library.len() + path.len() + if is_host { 0 } else { domain.len() + 1 };
     if path_length > 255 {
-        return Err(NameFault::TooLong);
+        return Err(ImageNameFault::TooLong);
     }
     if digest.is_some_and(|digest| !is_digest(digest)) {
-        return Err(NameFault::Digest);
+        return Err(ImageNameFault::Digest);
     }
     Ok(ImageName {
         name: [domain, "/", library, path].concat(),
@@ -130,14 +130,14 @@ fn parse(image: &str) -> Result<ImageName, NameFault> {
     })
 }
 
-/// Host, beginning of the path and the rest, with what docker means when it is not written.
-fn completed(image: &str) -> (&str, &'static str, &str) {
+/// Splits a name into host, implied path prefix and rest, with docker's defaults.
+fn split_domain(image: &str) -> (&str, &'static str, &str) {
     const HUB: &str = "docker.io";
     let (domain, remainder) = match image.split_once('/') {
         None => (HUB, image),
         Some(("index.docker.io", remainder)) => (HUB, remainder),
         Some((first, remainder)) => {
-            // Nobody's path begins with a capital letter.
+            // A path component is lower case, so an upper-case one is a host.
             if first == "localhost" || first.contains(['.', ':']) || has_upper_case(first) {
                 (first, remainder)
             } else {
@@ -182,7 +182,7 @@ fn is_domain(text: &str) -> bool {
     host.as_bytes().split(|byte| *byte == b'.').all(is_label) && port.is_none_or(is_port)
 }
 
-/// Words of lower-case letters and digits, between them one `.`, one or two `_`, or any number of `-`.
+/// Matches lower-case letters and digits, separated by one `.`, one or two `_`, or any number of `-`.
 fn is_path_component(text: &[u8]) -> bool {
     let is_word = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let ends = text.first().is_some_and(is_word) && text.last().is_some_and(is_word);
@@ -212,13 +212,13 @@ fn is_lower_hex(byte: u8) -> bool {
     byte.is_ascii_digit() || matches!(byte, b'a'..=b'f')
 }
 
-/// Foreign text in a message: harmless, on one line, and not a page of it.
-struct Shortened<'a>(&'a str);
+/// Displays foreign text escaped, on one line, cut after 300 characters.
+struct TruncatedText<'a>(&'a str);
 
-impl fmt::Display for Shortened<'_> {
+impl fmt::Display for TruncatedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String = self.0.chars().take(300).collect();
         let dots = if shown.len() < self.0.len() { "…" } else { "" };
-        write!(f, "{}{dots}", visible(&shown).replace(|c: char| c.is_control(), " "))
+        write!(f, "{}{dots}", escape_control_chars(&shown).replace(|c: char| c.is_control(), " "))
     }
 }

@@ -1,4 +1,4 @@
-//! The pod's service account: who knows it, what of it a provider is told, and what answers are remembered by.
+//! Service accounts of pods: the API that provides them, and the cache keys of the kubelet.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,88 +8,88 @@ use std::pin::Pin;
 use credlet_api::Secret;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::{ServiceAccountMode, hex};
+use crate::config::ServiceAccountMode;
 
-/// The pod for which an image is pulled.
+/// Pod for which an image is pulled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pod {
-    /// Its namespace.
+pub struct PodRef {
+    /// Namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its unique identifier.
+    /// UID.
     pub uid: String,
-    /// The name of its service account. Static pods have none.
+    /// Name of the service account. Static pods have none.
     pub service_account: Option<String>,
 }
 
-/// A service account, as an API server knows it.
+/// Service account object of an API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceAccount {
-    /// Its unique identifier.
+    /// UID.
     pub uid: String,
-    /// All of its annotations.
+    /// All annotations.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Which token a provider gets.
+/// Request for a service account token (TokenRequest API).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenRequest {
-    /// Whose.
-    pub account: Coordinates,
-    /// For whom.
+    /// Service account.
+    pub account: ServiceAccountRef,
+    /// Audience of the token.
     pub audience: String,
-    /// Bound to which pod's life.
+    /// Name of the pod that the token is bound to.
     pub pod_name: String,
-    /// That pod's identifier.
+    /// UID of that pod.
     pub pod_uid: String,
 }
 
-/// A service account's place.
+/// Namespace, name and UID of a service account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Coordinates {
-    /// Its namespace.
+pub struct ServiceAccountRef {
+    /// Namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its unique identifier.
+    /// UID.
     pub uid: String,
 }
 
-/// Somebody who knows service accounts: in a cluster, its API server.
-pub trait ServiceAccounts: fmt::Debug + Send + Sync {
-    /// The account of this name.
-    fn service_account<'a>(&'a self, namespace: &'a str, name: &'a str) -> Answered<'a, ServiceAccount>;
+/// Access to service accounts, usually through the API server.
+pub trait ServiceAccountApi: fmt::Debug + Send + Sync {
+    /// Fetches a service account.
+    fn service_account<'a>(&'a self, namespace: &'a str, name: &'a str) -> AccountFuture<'a, ServiceAccount>;
 
-    /// A token of it.
-    fn token<'a>(&'a self, request: &'a TokenRequest) -> Answered<'a, Secret>;
+    /// Requests a token.
+    fn token<'a>(&'a self, request: &'a TokenRequest) -> AccountFuture<'a, Secret>;
 }
 
-/// What a [`ServiceAccounts`] gives.
-pub type Answered<'a, T> = Pin<Box<dyn Future<Output = Result<T, AccountError>> + Send + 'a>>;
+/// Future of a [`ServiceAccountApi`] method.
+pub type AccountFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, AccountError>> + Send + 'a>>;
 
-/// Why nothing is known of an account, or why there is no token. In the words of whoever was asked, without secrets.
+/// Error of a [`ServiceAccountApi`]. The message must not contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AccountError(String);
 
 impl AccountError {
-    /// In one clause.
+    /// Creates an error with a message of one clause.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
 
-/// A part of a cache key that is longer than 65,535 bytes.
+/// Part of a cache key with more than 65,535 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a part of what its answer is remembered by is longer than 65535 bytes")]
-pub struct TooLong;
+#[error("part of the cache key is too long: more than 65535 bytes")]
+pub struct KeyPartTooLong;
 
 impl ServiceAccountMode {
-    /// The annotations that the provider is told.
+    /// Returns the annotations for the provider.
     ///
     /// # Errors
-    /// The name of a required one that the account does not have.
+    /// Returns the name of a required annotation that the account lacks.
     pub(crate) fn select(&self, account: &ServiceAccount) -> Result<BTreeMap<String, String>, String> {
         let mut selected = BTreeMap::new();
         for key in &self.required_annotations {
@@ -102,51 +102,51 @@ impl ServiceAccountMode {
     }
 }
 
-/// What an answer is remembered by, in the kubelet's bytes: the image, its registry or everything, and the account.
+/// Returns the cache key of a response in the kubelet's encoding: `base` (image, registry or global) and the account.
 ///
 /// # Errors
-/// A part is too long.
-pub fn cache_key(base: &str, account: &[u8]) -> Result<Vec<u8>, TooLong> {
+/// If a part is too long.
+pub fn cache_key(base: &str, account: &[u8]) -> Result<Vec<u8>, KeyPartTooLong> {
     let mut key = Vec::with_capacity(base.len() + account.len() + 4);
     write_cache_key(&mut key, base, account)?;
     Ok(key)
 }
 
-/// The same in place of what was there, for somebody who makes several.
-pub(crate) fn write_cache_key(key: &mut Vec<u8>, base: &str, account: &[u8]) -> Result<(), TooLong> {
+/// Writes a [`cache_key`] to an existing buffer.
+pub(crate) fn write_cache_key(key: &mut Vec<u8>, base: &str, account: &[u8]) -> Result<(), KeyPartTooLong> {
     key.clear();
     push(key, base.as_bytes())?;
     push(key, account)
 }
 
-/// What an account is remembered by, in the kubelet's bytes; with the hash of the token if answers depend on that.
+/// Returns the account part of a cache key in the kubelet's encoding, with the hash of the token if given.
 ///
 /// # Errors
-/// A part is too long.
+/// If a part is too long.
 pub fn account_key(
-    account: &Coordinates,
+    account: &ServiceAccountRef,
     annotations: &BTreeMap<String, String>,
     token: Option<&Secret>,
-) -> Result<Vec<u8>, TooLong> {
+) -> Result<Vec<u8>, KeyPartTooLong> {
     let mut key = Vec::new();
     for part in [&account.namespace, &account.name, &account.uid] {
         push(&mut key, part.as_bytes())?;
     }
-    key.extend(u32::try_from(annotations.len()).map_err(|_| TooLong)?.to_be_bytes());
+    key.extend(u32::try_from(annotations.len()).map_err(|_| KeyPartTooLong)?.to_be_bytes());
     for (name, value) in annotations {
         push(&mut key, name.as_bytes())?;
         push(&mut key, value.as_bytes())?;
     }
     if let Some(token) = token {
         push(&mut key, b"token")?;
-        let hash = hex(&Sha256::digest(token.expose().as_bytes()));
+        let hash = credlet_api::hex(Sha256::digest(token.expose().as_bytes()));
         push(&mut key, format!("sha256:{hash}").as_bytes())?;
     }
     Ok(key)
 }
 
-fn push(key: &mut Vec<u8>, part: &[u8]) -> Result<(), TooLong> {
-    key.extend(u16::try_from(part.len()).map_err(|_| TooLong)?.to_be_bytes());
+fn push(key: &mut Vec<u8>, part: &[u8]) -> Result<(), KeyPartTooLong> {
+    key.extend(u16::try_from(part.len()).map_err(|_| KeyPartTooLong)?.to_be_bytes());
     key.extend(part);
     Ok(())
 }

@@ -1,123 +1,123 @@
-//! How it came to that: for each provider whether it was asked for an image, why not, and what became of its answer.
+//! Trace of a lookup: for each provider whether it was run, the result, and the credentials that were used.
 
 use std::fmt;
 use std::sync::Arc;
 
-use credlet_api::image::{AuthConfig, CacheKeyType, Remark, format_duration};
+use credlet_api::image::{AuthConfig, CacheKeyType, ResponseWarning, format_duration};
 
 use crate::error::ProviderError;
 use crate::name::ImageName;
-use crate::pattern::{Mismatch, Target};
-use crate::provider::{Answer, Provider};
+use crate::pattern::{MatchTarget, PatternMismatch};
+use crate::provider::{Provider, ProviderResponse};
 
-/// The decisions of one look-up, in the order of the configuration. As text it is a short story.
+/// Decisions of one lookup, in configuration order. `Display` prints one line per decision.
 #[derive(Clone, Debug)]
-pub struct Trace {
-    /// The image, completed.
+pub struct LookupTrace {
+    /// The normalised image name.
     pub image: ImageName,
-    /// The hash of the configuration.
+    /// Hash of the configuration.
     pub config_hash: String,
-    /// One for each provider.
-    pub steps: Vec<Step>,
+    /// One step per provider.
+    pub steps: Vec<TraceStep>,
 }
 
-/// What became of one provider.
+/// Result of one provider.
 #[derive(Clone, Debug)]
-pub struct Step {
-    /// Its name.
+pub struct TraceStep {
+    /// Name of the provider.
     pub provider: String,
-    /// The first pattern that matched the image. `None`: the provider was not asked.
+    /// The first pattern that matched the image. `None` if no pattern did; the provider is then not run.
     pub matched: Option<String>,
-    /// Why the other patterns did not, if that was wanted and none matched.
+    /// Mismatches of all patterns, if requested and none matched.
     pub near_misses: Vec<NearMiss>,
-    /// What came of asking it.
-    pub outcome: Option<Outcome>,
-    /// The keys of its answer that match the image, in the order in which they are tried.
-    pub kept: Vec<String>,
+    /// Outcome, if a pattern matched.
+    pub outcome: Option<StepOutcome>,
+    /// Keys of the response that match the image, in the order in which they are tried.
+    pub used_keys: Vec<String>,
 }
 
-/// A pattern that did not match, and everything that kept it from doing so.
+/// A pattern that did not match, with all reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearMiss {
     /// The pattern.
     pub pattern: String,
-    /// Why not.
-    pub reasons: Vec<Mismatch>,
+    /// All mismatches.
+    pub reasons: Vec<PatternMismatch>,
 }
 
 impl NearMiss {
-    /// Whether it was near at all: one thing only is in the way.
+    /// Returns whether there is a single reason, and it is not a different host label.
     pub fn is_near(&self) -> bool {
-        matches!(&self.reasons[..], [reason] if !matches!(reason, Mismatch::Label { .. } | Mismatch::LabelCount { .. }))
+        matches!(&self.reasons[..], [reason] if !matches!(reason, PatternMismatch::Label { .. } | PatternMismatch::LabelCount { .. }))
     }
 }
 
-/// What came of asking a provider.
+/// Outcome for a provider with a matching pattern.
 #[derive(Clone, Debug)]
-pub enum Outcome {
-    /// It was passed over.
-    Skipped(Skipped),
-    /// An earlier answer was still good.
-    Remembered(Arc<Answer>),
-    /// It was run, or a run that was under way was waited for.
-    Ran(Arc<Answer>),
-    /// It failed, now or just before.
+pub enum StepOutcome {
+    /// The provider was not run.
+    Skipped(SkipReason),
+    /// A cached response was used.
+    Cached(Arc<ProviderResponse>),
+    /// The provider was run, or a run in flight was shared.
+    Ran(Arc<ProviderResponse>),
+    /// The run failed, now or recently.
     Failed(Arc<ProviderError>),
 }
 
-/// Why a provider whose pattern matched was passed over.
+/// Reason for skipping a provider with a matching pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Skipped {
-    /// There is none of this name.
-    #[error("there is no provider of this name")]
+pub enum SkipReason {
+    /// The configuration has no provider of this name.
+    #[error("unknown provider")]
     NoSuchProvider,
     /// The pod has no service account.
-    #[error("it needs a service account, and there is none")]
+    #[error("missing service account, which the provider requires")]
     NoServiceAccount,
-    /// The account lacks an annotation.
-    #[error("the service account `{account}` lacks the annotation `{key}`")]
+    /// The service account lacks a required annotation.
+    #[error("missing annotation `{key}` of the service account `{account}`")]
     MissingAnnotation {
-        /// The account.
+        /// Name of the account.
         account: String,
-        /// The annotation.
+        /// Key of the annotation.
         key: String,
     },
 }
 
-impl Answer {
-    /// How widely it may be used.
+impl ProviderResponse {
+    /// Returns the scope in which the response may be used.
     pub fn scope(&self) -> CacheKeyType {
         self.scope
     }
 
-    /// How long, from when it was given. Zero: not beyond those who waited for it.
+    /// Returns the cache duration. Zero means that only the waiting callers use the response.
     pub fn lifetime(&self) -> std::time::Duration {
         self.lifetime
     }
 
-    /// How long the run took.
+    /// Returns the duration of the run.
     pub fn took(&self) -> std::time::Duration {
         self.took
     }
 
-    /// For which image the provider was asked.
+    /// Returns the image of the request.
     pub fn image(&self) -> &str {
         &self.image
     }
 
-    /// All of its credentials, by key in its normal form.
+    /// Returns all credentials by normalised key.
     pub fn auths(&self) -> impl Iterator<Item = (&str, &AuthConfig)> {
         self.keyring.auths()
     }
 
-    /// What was odd about it.
-    pub fn remarks(&self) -> &[Remark] {
-        &self.remarks
+    /// Returns the warnings of decoding.
+    pub fn warnings(&self) -> &[ResponseWarning] {
+        &self.warnings
     }
 }
 
-impl Step {
+impl TraceStep {
     pub(crate) fn new(provider: &Provider, matched: Option<usize>) -> Self {
         let pattern = matched.and_then(|place| provider.config.match_images.get(place));
         Self {
@@ -125,123 +125,135 @@ impl Step {
             matched: pattern.map(|pattern| pattern.as_str().to_owned()),
             near_misses: Vec::new(),
             outcome: None,
-            kept: Vec::new(),
+            used_keys: Vec::new(),
         }
     }
 
-    pub(crate) fn near_misses(&mut self, provider: &Provider, target: &Target<'_>) {
-        let miss = |pattern: &crate::Pattern| NearMiss {
+    pub(crate) fn near_misses(&mut self, provider: &Provider, target: &MatchTarget<'_>) {
+        let miss = |pattern: &crate::ImagePattern| NearMiss {
             pattern: pattern.as_str().to_owned(),
             reasons: pattern.mismatches(target),
         };
         self.near_misses = provider.config.match_images.iter().map(miss).collect();
     }
 
-    /// Takes note of the outcome, and adds its credentials to those that are tried.
-    pub(crate) fn answered(&mut self, outcome: Outcome, step: usize, keyrings: &mut Vec<(usize, Arc<Answer>)>) {
-        if let Outcome::Remembered(answer) | Outcome::Ran(answer) = &outcome {
-            keyrings.push((step, Arc::clone(answer)));
+    /// Records the outcome and adds its response to `keyrings`.
+    pub(crate) fn record(
+        &mut self,
+        outcome: StepOutcome,
+        step: usize,
+        keyrings: &mut Vec<(usize, Arc<ProviderResponse>)>,
+    ) {
+        if let StepOutcome::Cached(response) | StepOutcome::Ran(response) = &outcome {
+            keyrings.push((step, Arc::clone(response)));
         }
         self.outcome = Some(outcome);
     }
 
-    /// The answer, if there is one.
-    pub fn answer(&self) -> Option<&Answer> {
+    /// Returns the response, if any.
+    pub fn response(&self) -> Option<&ProviderResponse> {
         match &self.outcome {
-            Some(Outcome::Remembered(answer) | Outcome::Ran(answer)) => Some(answer),
+            Some(StepOutcome::Cached(response) | StepOutcome::Ran(response)) => Some(response),
             _ => None,
         }
     }
 
-    /// The keys of its answer that do not match the image.
+    /// Returns the keys of the response that do not match the image.
     pub fn unused_keys(&self) -> Vec<String> {
-        let keys = self.answer().into_iter().flat_map(|answer| answer.keyring.keys());
-        keys.filter(|key| !self.kept.iter().any(|kept| kept == key)).map(credlet_api::visible).collect()
+        let keys = self.response().into_iter().flat_map(|response| response.keyring.keys());
+        keys.filter(|key| !self.used_keys.iter().any(|used| used == key))
+            .map(credlet_api::escape_control_chars)
+            .collect()
     }
 
-    /// What happened and what can be done about it, a line each.
-    pub fn story(&self) -> Vec<Line> {
+    /// Returns the decisions and hints of this step.
+    pub fn lines(&self) -> Vec<TraceLine> {
         let mut lines = Vec::new();
         let Some(pattern) = &self.matched else {
-            lines.push(Line::no("not asked: none of its patterns matches the image"));
+            lines.push(TraceLine::no("not run: no pattern matches the image"));
             let near = self.near_misses.iter().filter(|miss| miss.is_near());
-            lines.extend(near.map(|miss| Line::hint(format!("`{}` nearly does: {}", miss.pattern, miss.reasons[0]))));
+            lines.extend(
+                near.map(|miss| TraceLine::hint(format!("`{}` nearly matches: {}", miss.pattern, miss.reasons[0]))),
+            );
             return lines;
         };
-        lines.push(Line::yes(format!("the pattern `{}` matches", credlet_api::visible(pattern))));
+        lines.push(TraceLine::yes(format!("the pattern `{}` matches", credlet_api::escape_control_chars(pattern))));
         match &self.outcome {
             None => {}
-            Some(Outcome::Skipped(skipped)) => lines.push(Line::no(format!("passed over: {skipped}"))),
-            Some(Outcome::Failed(error)) => {
-                lines.push(Line::no(error.to_string()));
-                lines.extend(error.hints().into_iter().map(Line::hint));
+            Some(StepOutcome::Skipped(skipped)) => lines.push(TraceLine::no(format!("skipped: {skipped}"))),
+            Some(StepOutcome::Failed(error)) => {
+                lines.push(TraceLine::no(error.to_string()));
+                lines.extend(error.hints().into_iter().map(TraceLine::hint));
             }
-            Some(Outcome::Remembered(answer)) => {
-                let (scope, image) = (answer.scope.as_str(), &answer.image);
-                lines.push(Line::yes(format!("a remembered answer was still good (scope {scope}, given for {image})")));
+            Some(StepOutcome::Cached(response)) => {
+                let (scope, image) = (response.scope.as_str(), &response.image);
+                lines.push(TraceLine::yes(format!("used a cached response (scope {scope}, for {image})")));
             }
-            Some(Outcome::Ran(answer)) => {
-                let remembered = match answer.lifetime.is_zero() {
-                    true => "not remembered".to_owned(),
-                    false => format!("remembered for {}", format_duration(answer.lifetime)),
+            Some(StepOutcome::Ran(response)) => {
+                let cached = match response.lifetime.is_zero() {
+                    true => "not cached".to_owned(),
+                    false => format!("cached for {}", format_duration(response.lifetime)),
                 };
-                let (took, scope) = (format_duration(answer.took), answer.scope.as_str());
-                lines.push(Line::yes(format!("it was run and answered in {took} (scope {scope}, {remembered})")));
-                lines.extend(answer.remarks.iter().map(|remark| Line::hint(remark.to_string())));
+                let (took, scope) = (format_duration(response.took), response.scope.as_str());
+                lines.push(TraceLine::yes(format!("ran in {took} (scope {scope}, {cached})")));
+                lines.extend(response.warnings.iter().map(|warning| TraceLine::hint(warning.to_string())));
             }
         }
-        if let Some(answer) = self.answer() {
-            self.keys(answer, &mut lines);
+        if let Some(response) = self.response() {
+            self.key_lines(response, &mut lines);
         }
         lines
     }
 
-    fn keys(&self, answer: &Answer, lines: &mut Vec<Line>) {
-        for key in &self.kept {
-            lines.push(Line::yes(format!("the credential for `{}` is tried", credlet_api::visible(key))));
+    fn key_lines(&self, response: &ProviderResponse, lines: &mut Vec<TraceLine>) {
+        for key in &self.used_keys {
+            lines.push(TraceLine::yes(format!(
+                "the credential for `{}` is tried",
+                credlet_api::escape_control_chars(key)
+            )));
         }
         for key in self.unused_keys() {
-            lines.push(Line::no(format!("the credential for `{key}` is not for this image")));
+            lines.push(TraceLine::no(format!("the credential for `{key}` is not for this image")));
         }
-        for ignored in answer.keyring.ignored() {
-            lines.push(Line::no(format!(
-                "the key `{}` is none: {}",
-                credlet_api::visible(&ignored.key),
+        for ignored in response.keyring.ignored() {
+            lines.push(TraceLine::no(format!(
+                "invalid key `{}`: {}",
+                credlet_api::escape_control_chars(&ignored.key),
                 ignored.reason
             )));
         }
-        if self.kept.is_empty() {
-            lines.push(Line::no("it has no credential for this image"));
+        if self.used_keys.is_empty() {
+            lines.push(TraceLine::no("no credential for this image"));
         }
     }
 }
 
-/// A line of a story.
+/// One line of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Whether it is good news; `None` for advice.
-    pub good: Option<bool>,
-    /// The line itself.
+pub struct TraceLine {
+    /// Success or failure; `None` for a hint.
+    pub success: Option<bool>,
+    /// Text of the line.
     pub text: String,
 }
 
-impl Line {
+impl TraceLine {
     fn yes(text: impl Into<String>) -> Self {
-        Self { good: Some(true), text: text.into() }
+        Self { success: Some(true), text: text.into() }
     }
 
     fn no(text: impl Into<String>) -> Self {
-        Self { good: Some(false), text: text.into() }
+        Self { success: Some(false), text: text.into() }
     }
 
     fn hint(text: impl Into<String>) -> Self {
-        Self { good: None, text: text.into() }
+        Self { success: None, text: text.into() }
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for TraceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = match self.good {
+        let mark = match self.success {
             Some(true) => "✓ ",
             Some(false) => "✗ ",
             None => "hint: ",
@@ -250,12 +262,12 @@ impl fmt::Display for Line {
     }
 }
 
-impl fmt::Display for Trace {
+impl fmt::Display for LookupTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.image)?;
         for step in &self.steps {
-            writeln!(f, "  {}", credlet_api::visible(&step.provider))?;
-            for line in step.story() {
+            writeln!(f, "  {}", credlet_api::escape_control_chars(&step.provider))?;
+            for line in step.lines() {
                 writeln!(f, "    {line}")?;
             }
         }

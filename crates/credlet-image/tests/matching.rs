@@ -3,8 +3,8 @@
 
 use credlet_api::image::AuthConfig;
 use credlet_image::{
-    ImageName, Keyring, Mismatch, NameFault, Pattern, PatternIndex, Target, auth_hash, is_default_registry, look_up,
-    normalise,
+    DockerKeyring, ImageName, ImageNameFault, ImagePattern, MatchTarget, PatternIndex, PatternMismatch, auth_hash,
+    is_default_registry, look_up, normalise,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn text<'a>(case: &'a Value, member: &str) -> &'a str {
 }
 
 fn pattern_matches(glob: &str, image: &str) -> bool {
-    match (Pattern::parse(glob), Target::parse(image)) {
+    match (ImagePattern::parse(glob), MatchTarget::parse(image)) {
         (Ok(pattern), Ok(target)) => {
             let matches = pattern.matches(&target);
             let index: PatternIndex = [&pattern].into_iter().collect();
@@ -32,16 +32,16 @@ fn pattern_matches(glob: &str, image: &str) -> bool {
 }
 
 #[test]
-fn patterns_match_what_the_kubelet_matches() {
+fn patterns_match_like_kubelet() {
     for case in vectors("match") {
         let (glob, image) = (text(&case, "glob"), text(&case, "image"));
         assert_eq!(pattern_matches(glob, image), case["match"].as_bool().unwrap(), "{case}");
-        assert_eq!(Pattern::parse(glob).is_err(), case.get("error").is_some(), "{case}");
+        assert_eq!(ImagePattern::parse(glob).is_err(), case.get("error").is_some(), "{case}");
     }
 }
 
 #[test]
-fn image_names_are_completed_as_the_kubelet_completes_them() {
+fn normalises_image_names_like_kubelet() {
     for case in vectors("imageNames").into_iter().chain(vectors("imageParse")) {
         let parsed = text(&case, "in").parse::<ImageName>();
         if case.get("error").is_some() {
@@ -53,30 +53,30 @@ fn image_names_are_completed_as_the_kubelet_completes_them() {
         let tag = name.tag().unwrap_or(if name.digest().is_none() { "latest" } else { "" });
         assert_eq!(tag, text(&case, "tag"));
         assert_eq!(name.digest().unwrap_or_default(), text(&case, "digest"));
-        assert_eq!(Target::from(&name), Target::parse(name.as_str()).unwrap());
+        assert_eq!(MatchTarget::from(&name), MatchTarget::parse(name.as_str()).unwrap());
     }
 }
 
 #[test]
-fn bad_image_names_say_what_is_wrong_with_them() {
+fn invalid_image_names_have_a_reason() {
     for case in vectors("imageParseError") {
         let reason = text(&case, "in").parse::<ImageName>().unwrap_err().reason;
         let expected = match text(&case, "contains") {
-            "must be lowercase" => NameFault::UpperCase,
-            "cannot specify 64-byte hexadecimal strings" => NameFault::Identifier,
-            _ => NameFault::Format,
+            "must be lowercase" => ImageNameFault::UpperCase,
+            "cannot specify 64-byte hexadecimal strings" => ImageNameFault::Identifier,
+            _ => ImageNameFault::Format,
         };
         assert_eq!(reason, expected, "{case}");
     }
     let long = format!("r.io/{}", "a".repeat(256));
-    assert_eq!(long.parse::<ImageName>().unwrap_err().reason, NameFault::TooLong);
+    assert_eq!(long.parse::<ImageName>().unwrap_err().reason, ImageNameFault::TooLong);
     let error = "r.io/\u{1b}[2Jx\n".parse::<ImageName>().unwrap_err().to_string();
     assert!(error.contains("U+001B") && !error.contains('\n'), "{error}");
-    assert_eq!("a@sha256:short".parse::<ImageName>().unwrap_err().reason, NameFault::Digest);
+    assert_eq!("a@sha256:short".parse::<ImageName>().unwrap_err().reason, ImageNameFault::Digest);
 }
 
 #[test]
-fn keys_are_normalised_as_the_kubelet_normalises_them() {
+fn normalises_keys_like_kubelet() {
     let more = [
         ("docker.io/v2/", "docker.io"),
         ("reg.io/v2/v2/", "reg.io/v2/"),
@@ -97,16 +97,16 @@ fn auth(name: &str) -> AuthConfig {
     AuthConfig { username: name.to_owned(), ..AuthConfig::default() }
 }
 
-fn ring(entries: &[(&str, &str)]) -> Keyring {
-    Keyring::new(entries.iter().map(|(key, name)| (*key, auth(name))))
+fn ring(entries: &[(&str, &str)]) -> DockerKeyring {
+    DockerKeyring::new(entries.iter().map(|(key, name)| (*key, auth(name))))
 }
 
-fn names(rings: &[&Keyring], image: &str) -> Vec<String> {
+fn names(rings: &[&DockerKeyring], image: &str) -> Vec<String> {
     look_up(rings, image).iter().map(|found| found.auth.username.clone()).collect()
 }
 
 #[test]
-fn a_keyring_finds_what_the_kubelet_finds() {
+fn keyring_matches_kubelet() {
     for case in vectors("keyringSingleKey") {
         let keyring = ring(&[(text(&case, "key"), "x")]);
         assert_eq!(!names(&[&keyring], text(&case, "image")).is_empty(), case["found"].as_bool().unwrap(), "{case}");
@@ -114,14 +114,14 @@ fn a_keyring_finds_what_the_kubelet_finds() {
 }
 
 #[test]
-fn keys_are_tried_in_descending_order_of_bytes() {
+fn tries_keys_in_descending_byte_order() {
     let keys: Vec<_> = vectors("keyOrderReverseBytewise").iter().map(|key| key.as_str().unwrap().to_owned()).collect();
-    let keyring = Keyring::new(keys.iter().rev().map(|key| (key, AuthConfig::default())));
+    let keyring = DockerKeyring::new(keys.iter().rev().map(|key| (key, AuthConfig::default())));
     assert_eq!(keyring.keys().collect::<Vec<_>>(), keys);
 }
 
 #[test]
-fn the_longer_key_is_tried_first_and_a_prefix_knows_no_segments() {
+fn tries_longer_key_first() {
     let keyring = ring(&[("bar.example.com/pong", "grace"), ("bar.example.com", "ada")]);
     for (image, expected) in [
         ("bar.example.com", &["ada"][..]),
@@ -140,7 +140,7 @@ fn the_longer_key_is_tried_first_and_a_prefix_knows_no_segments() {
 }
 
 #[test]
-fn under_one_key_providers_come_in_their_order() {
+fn equal_keys_keep_provider_order() {
     let a = ring(&[("r.io", "first"), ("r.io/a", "first-path"), ("*.io", "first-glob")]);
     let b = ring(&[("r.io", "second"), ("r.io/a/b", "second-deep")]);
     let expected = ["second-deep", "first-path", "first", "second", "first-glob"];
@@ -149,13 +149,13 @@ fn under_one_key_providers_come_in_their_order() {
 }
 
 #[test]
-fn keys_that_normalise_alike_keep_their_order() {
+fn equal_normalised_keys_keep_order() {
     let keyring = ring(&[("https://r.io/v1/", "one"), ("r.io", "two"), ("r.io/v2/", "three")]);
     assert_eq!(names(&[&keyring], "r.io/x"), ["one", "two", "three"]);
 }
 
 #[test]
-fn the_hub_is_asked_only_when_nothing_else_matched() {
+fn falls_back_to_docker_hub_key() {
     let hub = ring(&[("https://index.docker.io/v1/", "hub")]);
     for image in ["google/docker-registry", "jenkins", "docker.io/library/jenkins", "index.docker.io/v1//google/x"] {
         assert_eq!(names(&[&hub], image), ["hub"], "{image}");
@@ -169,14 +169,14 @@ fn the_hub_is_asked_only_when_nothing_else_matched() {
 }
 
 #[test]
-fn a_key_that_is_no_place_is_ignored_and_named() {
+fn ignores_invalid_keys() {
     let keyring = ring(&[("%zz", "x"), ("r.io", "y")]);
     assert_eq!(keyring.ignored()[0].key, "%zz");
     assert_eq!(names(&[&keyring], "r.io/a"), ["y"]);
 }
 
 #[test]
-fn a_credential_is_known_again_by_the_kubelets_hash() {
+fn auth_hash_matches_kubelet() {
     for case in vectors("authConfigHash") {
         let field = |name: &str| case["auth"][name].as_str().unwrap_or_default();
         let password = field("password").into();
@@ -185,38 +185,43 @@ fn a_credential_is_known_again_by_the_kubelets_hash() {
 }
 
 #[test]
-fn a_near_miss_has_a_reason() {
-    let reasons = |glob: &str, image: &str| Pattern::parse(glob).unwrap().mismatches(&Target::parse(image).unwrap());
-    assert_eq!(reasons("r.io/*", "r.io/foo"), [Mismatch::StarInPath]);
-    assert!(matches!(&reasons("r.io", "r.io:443/foo")[..], [Mismatch::Port { .. }]));
-    assert!(matches!(&reasons("R.io", "r.io/foo")[..], [Mismatch::LabelCase { .. }]));
-    assert!(matches!(&reasons("*", "docker.io/library/x")[..], [Mismatch::LabelCount { pattern: 1, image: 2 }]));
-    assert_eq!(reasons("https://r.io", "r.io/foo"), [Mismatch::Scheme]);
-    assert_eq!(reasons("[::1]", "[::1]/foo"), [Mismatch::Ipv6WithoutPort]);
-    assert!(matches!(&reasons("r.io/team", "r.io/other")[..], [Mismatch::Path { .. }]));
+fn mismatches_have_reasons() {
+    let reasons =
+        |glob: &str, image: &str| ImagePattern::parse(glob).unwrap().mismatches(&MatchTarget::parse(image).unwrap());
+    assert_eq!(reasons("r.io/*", "r.io/foo"), [PatternMismatch::StarInPath]);
+    assert!(matches!(&reasons("r.io", "r.io:443/foo")[..], [PatternMismatch::Port { .. }]));
+    assert!(matches!(&reasons("R.io", "r.io/foo")[..], [PatternMismatch::LabelCase { .. }]));
+    assert!(matches!(&reasons("*", "docker.io/library/x")[..], [PatternMismatch::LabelCount { pattern: 1, image: 2 }]));
+    assert_eq!(reasons("https://r.io", "r.io/foo"), [PatternMismatch::Scheme]);
+    assert_eq!(reasons("[::1]", "[::1]/foo"), [PatternMismatch::Ipv6WithoutPort]);
+    assert!(matches!(&reasons("r.io/team", "r.io/other")[..], [PatternMismatch::Path { .. }]));
 }
 
 #[test]
-fn ipv6_hosts_need_their_port() {
+fn ipv6_hosts_need_a_port() {
     assert!(pattern_matches("[::1]:5000", "[::1]:5000/foo"));
     assert!(!pattern_matches("[::1]", "[::1]/foo"));
     assert!(pattern_matches("*", "[2001:db8::1]/foo"));
-    assert!(Pattern::parse("[::1").is_err() && Pattern::parse("[x]").is_err() && Pattern::parse("a:1:2").is_err());
+    assert!(
+        ImagePattern::parse("[::1").is_err()
+            && ImagePattern::parse("[x]").is_err()
+            && ImagePattern::parse("a:1:2").is_err()
+    );
 }
 
 #[test]
-fn brackets_around_no_address_are_a_name_that_nothing_matches() {
+fn invalid_brackets_match_nothing() {
     for (image, pattern) in [("[1:2]/app", "*"), ("[1:2]:5000/app", "*:5000"), ("[::1::]/app", "*")] {
         let name: ImageName = image.parse().unwrap();
-        assert!(Target::parse(name.as_str()).is_err(), "{image}");
-        let pattern = Pattern::parse(pattern).unwrap();
+        assert!(MatchTarget::parse(name.as_str()).is_err(), "{image}");
+        let pattern = ImagePattern::parse(pattern).unwrap();
         let index: PatternIndex = [&pattern].into_iter().collect();
-        assert!(!pattern.matches(&Target::from(&name)), "{image}");
-        assert_eq!(pattern.mismatches(&Target::from(&name)), [Mismatch::NoAddress], "{image}");
-        assert!(index.matching(&Target::from(&name)).is_empty(), "{image}");
+        assert!(!pattern.matches(&MatchTarget::from(&name)), "{image}");
+        assert_eq!(pattern.mismatches(&MatchTarget::from(&name)), [PatternMismatch::NotIpv6], "{image}");
+        assert!(index.matching(&MatchTarget::from(&name)).is_empty(), "{image}");
     }
     let name: ImageName = "[::1]:5000/app".parse().unwrap();
-    assert!(Pattern::parse("*:5000").unwrap().matches(&Target::from(&name)));
+    assert!(ImagePattern::parse("*:5000").unwrap().matches(&MatchTarget::from(&name)));
 }
 
 /// The matching rules once more, in the plainest way: for texts without escapes, users, queries and brackets.
@@ -251,38 +256,38 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_matcher_agrees_with_the_naive_one(glob in place("[ab*]{0,4}"), image in place("[ab]{0,4}")) {
+    fn glob_agrees_with_naive_matcher(glob in place("[ab*]{0,4}"), image in place("[ab]{0,4}")) {
         prop_assert_eq!(pattern_matches(&glob, &image), naive(&glob, &image), "{} {}", glob, image);
     }
 
     #[test]
-    fn the_index_agrees_with_one_pattern_after_the_other(
+    fn index_agrees_with_linear_search(
         globs in prop::collection::vec(place("[ab*]{0,3}"), 0..40),
         image in place("[ab]{0,3}"),
     ) {
-        let patterns: Vec<_> = globs.iter().map(|glob| Pattern::parse(glob).unwrap()).collect();
+        let patterns: Vec<_> = globs.iter().map(|glob| ImagePattern::parse(glob).unwrap()).collect();
         let index: PatternIndex = patterns.iter().collect();
         let one_by_one: Vec<_> = (0..globs.len()).filter(|number| naive(&globs[*number], &image)).collect();
-        prop_assert_eq!(index.matching(&Target::parse(&image).unwrap()), one_by_one);
+        prop_assert_eq!(index.matching(&MatchTarget::parse(&image).unwrap()), one_by_one);
     }
 
     #[test]
-    fn what_a_pattern_covers_it_matches(
+    fn covering_pattern_matches(
         wide in place("[ab*]{0,3}"), narrow in place("[ab*]{0,3}"), image in place("[ab]{0,3}"),
     ) {
-        let covers = Pattern::parse(&wide).unwrap().covers(&Pattern::parse(&narrow).unwrap());
+        let covers = ImagePattern::parse(&wide).unwrap().covers(&ImagePattern::parse(&narrow).unwrap());
         prop_assert!(!(covers && naive(&narrow, &image)) || naive(&wide, &image));
     }
 
     #[test]
-    fn no_text_at_all_is_too_much_for_names_patterns_and_keys(text in any::<String>(), image in any::<String>()) {
+    fn parsers_never_panic(text in any::<String>(), image in any::<String>()) {
         let _ = text.parse::<ImageName>();
         let _ = normalise(&text);
         pattern_matches(&text, &image);
     }
 
     #[test]
-    fn a_completed_name_stays_as_it_is(name in "([a-z.:A-Z0-9-]{0,8}/){0,2}[a-z0-9._-]{1,8}(:[a-z0-9]{1,3})?") {
+    fn normalisation_is_idempotent(name in "([a-z.:A-Z0-9-]{0,8}/){0,2}[a-z0-9._-]{1,8}(:[a-z0-9]{1,3})?") {
         if let Ok(name) = name.parse::<ImageName>() {
             let again: ImageName = name.as_str().parse().unwrap();
             prop_assert_eq!(again.as_str(), name.as_str());

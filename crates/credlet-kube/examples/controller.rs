@@ -1,4 +1,4 @@
-//! Notes on every ConfigMap of the current namespace how many keys it has:
+//! Annotates every ConfigMap of the current namespace with the number of its keys:
 //! `cargo run -p credlet-kube --example controller`.
 
 use std::future::ready;
@@ -13,18 +13,18 @@ use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
-/// Where it is noted.
+/// Annotation with the number of keys.
 pub(crate) const KEYS: &str = "credlet.example/keys";
 
-/// Runs until it is dropped.
+/// Runs until the future is dropped.
 #[expect(clippy::print_stderr, reason = "an example for the terminal")]
 pub(crate) async fn run(client: Client) {
     let maps = Api::<ConfigMap>::default_namespaced(client.clone());
     let controller = Controller::new(maps.clone(), watcher::Config::default());
     controller
-        .run(note, |_, _, _| Action::requeue(Duration::from_secs(5)), Arc::new(maps))
+        .run(annotate, |_, _, _| Action::requeue(Duration::from_secs(5)), Arc::new(maps))
         .for_each(|outcome| {
-            // It goes on by itself.
+            // The controller retries.
             if let Err(error) = outcome {
                 eprintln!("{error}");
             }
@@ -33,7 +33,7 @@ pub(crate) async fn run(client: Client) {
         .await;
 }
 
-async fn note(map: Arc<ConfigMap>, maps: Arc<Api<ConfigMap>>) -> kube::Result<Action> {
+async fn annotate(map: Arc<ConfigMap>, maps: Arc<Api<ConfigMap>>) -> kube::Result<Action> {
     let keys = map.data.as_ref().map_or(0, |data| data.len()).to_string();
     if map.annotations().get(KEYS) != Some(&keys) {
         let patch = Patch::Merge(json!({ "metadata": { "annotations": { KEYS: keys } } }));
@@ -44,6 +44,6 @@ async fn note(map: Arc<ConfigMap>, maps: Arc<Api<ConfigMap>>) -> kube::Result<Ac
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    run(credlet_kube::client(credlet_kube::Options::infer())?).await;
+    run(credlet_kube::client(credlet_kube::KubeClientOptions::infer())?).await;
     Ok(())
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 
-/// Their names.
+/// Returns the names of the ConfigMaps.
 pub(crate) async fn names(client: Client) -> kube::Result<Vec<String>> {
     let maps = Api::<ConfigMap>::default_namespaced(client).list(&ListParams::default()).await?;
     Ok(maps.iter().map(|map| map.name_any()).collect())
@@ -14,7 +14,7 @@ pub(crate) async fn names(client: Client) -> kube::Result<Vec<String>> {
 #[expect(clippy::print_stdout, reason = "an example for the terminal")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Instead of `kube::Client::try_default().await?`.
-    let client = credlet_kube::client(credlet_kube::Options::infer())?;
+    let client = credlet_kube::client(credlet_kube::KubeClientOptions::infer())?;
     for name in names(client).await? {
         println!("{name}");
     }

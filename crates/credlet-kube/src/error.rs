@@ -1,17 +1,17 @@
-use credlet_client::ClientError;
-use credlet_client::kubeconfig::KubeconfigError;
+use credlet_client::ClientBuildError;
+use credlet_kubeconfig::KubeconfigError;
 
-/// Why there is no client. Whoever wrote the configuration must act.
+/// Invalid configuration of a client.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kubeconfig leads nowhere.
+    /// The kubeconfig is invalid or missing.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    /// What it says cannot be used.
+    /// The resolved configuration is invalid.
     #[error(transparent)]
-    Client(#[from] ClientError),
-    /// kube's configuration holds what no kubeconfig can.
-    #[error("kube's configuration cannot be written down as a kubeconfig")]
-    Unwritable,
+    Client(#[from] ClientBuildError),
+    /// `kube::Config` has a value that a kubeconfig cannot represent.
+    #[error("failed to convert kube::Config to a kubeconfig")]
+    InvalidKubeConfig,
 }

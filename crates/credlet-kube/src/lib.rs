@@ -1,20 +1,17 @@
-//! kube-rs clients whose exec credentials renew and rotate by themselves.
+//! [kube](https://docs.rs/kube) clients with exec credentials that are refreshed and rotated.
 //!
-//! **The path of a request:** kube's `Client` → the layers that kube has, too: gzip, another try after 429, 503 and 504,
-//! headers, a tracing span → [`credlet_client::Client`]: fresh credential? → a connection made with its certificate →
-//! the answer; `401` → another credential, once for all who held this one, and the request once more.
+//! [`client`] returns a `kube::Client` for [`KubeClientOptions`], a resolved kubeconfig or a `kube::Config`; [`builder`] allows
+//! more layers. A request passes the layers of kube (gzip, retry after 429, 503 and 504, headers, tracing span) and is sent by
+//! [`credlet_client::Client`], which adds the credential and replaces it after a `401`.
 //!
-//! **Three names to know:** [`client`], [`Options`], and [`builder`] for more layers.
+//! # Migrating from `kube::Client`
 //!
-//! # From kube's own client in two lines
-//!
-//! In `Cargo.toml`, a line more; in the program, another line in place of the one that made the client. All the rest,
-//! `Api`, watchers, controllers, stays.
+//! Add the dependency and replace the line that builds the client. `Api`, watchers and controllers stay as they are.
 //!
 //! ```no_run
 //! # async fn example(config: kube::Config) -> Result<(), Box<dyn std::error::Error>> {
 //! // let client = kube::Client::try_default().await?;
-//! let client = credlet_kube::client(credlet_kube::Options::infer())?;
+//! let client = credlet_kube::client(credlet_kube::KubeClientOptions::infer())?;
 //!
 //! // let client = kube::Client::try_from(config)?;
 //! let client = credlet_kube::client(config)?;
@@ -22,55 +19,54 @@
 //! # }
 //! ```
 //!
-//! kube's TLS is not used then, and its features for it are not needed: `kube = { default-features = false, features =
-//! ["client", …] }`. With them nothing breaks: this crate passes its crypto provider (aws-lc-rs) to everything that
-//! needs one, installs none, and so works beside kube's ring.
+//! The TLS features of kube are not needed: `kube = { default-features = false, features = ["client", …] }`. They do no harm
+//! either: this crate passes its crypto provider (aws-lc-rs) explicitly and installs no default, so it works beside kube's ring.
 //!
-//! # Feature by feature
+//! # Comparison
 //!
-//! | | kube 5.0 by itself | this crate |
+//! | | kube 5.0 | this crate |
 //! |---|---|---|
-//! | plugin runs to build a client | 3, and 4 with an https proxy; the thread waits for them | none |
-//! | clients of one configuration | each runs its own | share one credential in the whole process |
-//! | many requests without a fresh token | one run, but one for each request if tokens live for less than a minute or the plugin fails | one run, whatever it brings; then patience |
-//! | renewal | in the last minute, while the request waits | ahead of the end, behind the requests' back |
-//! | `401` | goes to the caller; the token stays in use | the token is replaced, once for all, and the request sent again |
-//! | token without an expiry | for ever | until it is refused |
-//! | certificate from a plugin | the first one, for ever; the program must watch `valid_until` | renewed; new connections have the new one, open watches end on the old |
-//! | token and certificate in one answer | the token is dropped | both are used |
-//! | answer of a plugin | hardly checked: `{}` means anonymous | checked as kubectl does |
-//! | `interactiveMode`, install hint, plugin policy | no check for a terminal; not shown; none | as kubectl |
-//! | a plugin that hangs | for ever, and all requests with it | ended after a minute, five if it talks to a person |
-//! | errors | show the plugin's environment, arguments and output | show none of it |
-//! | `Authorization` set by the program | overwritten | left alone |
-//! | kubeconfig | differs from kubectl's reading on 31 of 52 files | as kubectl reads it, with file and line in errors |
-//! | a kubeconfig with a mistake, in a pod | the pod's service account is used instead | is an error |
-//! | credentials to an `http://` server | are sent | are not, as with kubectl; a warning is logged |
-//! | token file, static token, basic, certificate, `oidc` | yes; `oidc` by a feature | yes |
-//! | `gcp` auth-provider | by feature `oauth` | no: kubectl has none either |
+//! | plugin runs to build a client | 3, or 4 with an https proxy, blocking the thread | none |
+//! | clients of one configuration | each runs the plugin | share one credential per process |
+//! | concurrent requests without a valid token | one run, but one per request if tokens live for less than a minute or the plugin fails | one run, with backoff after a failure |
+//! | refresh | in the last minute, while the request waits | in the background, ahead of expiry |
+//! | `401` | returned to the caller; the token stays in use | the token is replaced once for all requests, and the request retried |
+//! | token without an expiry | never refreshed | refreshed after a `401` |
+//! | certificate from a plugin | never renewed; the program must check `valid_until` | renewed; new connections use the new one, open watches keep the old |
+//! | token and certificate of one plugin run | the token is dropped | both are used |
+//! | output of a plugin | hardly validated: `{}` means anonymous | validated like kubectl |
+//! | `interactiveMode`, install hint, plugin policy | not checked; not shown; none | like kubectl |
+//! | a plugin that hangs | blocks all requests forever | killed after a minute, or five if interactive |
+//! | errors | contain the plugin's environment, arguments and output | contain none of them |
+//! | `Authorization` set by the program | overwritten | kept |
+//! | kubeconfig | differs from kubectl for 31 of 52 files | like kubectl, with file and line in errors |
+//! | an invalid kubeconfig, in a pod | the pod's service account is used instead | an error |
+//! | credentials to an `http://` server | sent | not sent, like kubectl; a warning is logged |
+//! | token file, static token, basic, certificate, `oidc` | yes; `oidc` by feature | yes |
+//! | `gcp` auth-provider | by feature `oauth` | no, like kubectl |
 //! | impersonation, extra headers, default namespace, `tls-server-name` | yes | yes |
 //! | proxies: http, https, socks5, with user and password | by features | always |
 //! | `NO_PROXY` | compared with the proxy's address | compared with the server's, as Go does |
-//! | HTTP/2 | no: one connection per open request or watch | yes, and HTTP/1.1 for servers without |
-//! | `exec`, `attach`, `port-forward` (feature `ws`) | yes | yes, over HTTP/1.1, `401` included |
-//! | a plugin that answers with a proxy (KEP-2718) | no | by feature `proxy`, on by default; `CLIENT_EXEC_PROXY=false` switches it off |
+//! | HTTP/2 | no: one connection per open request or watch | yes, with HTTP/1.1 as a fallback |
+//! | `exec`, `attach`, `port-forward` (feature `ws`) | yes | yes, over HTTP/1.1, with retry after `401` |
+//! | exec proxy of a plugin (KEP-2718) | no | by feature `proxy`, on by default; `CLIENT_EXEC_PROXY=false` disables it |
 //! | gzip | by feature `gzip` | by feature `gzip`, on by default |
-//! | another try after 429, 503, 504 | yes, `default_retry` | the same layer, [`Options::retry`] |
-//! | tracing span | one per attempt, below the credential | one per attempt, the credential and a second sending after `401` in it |
-//! | more layers | `ClientBuilder::with_layer` | the same builder; the service below can be cloned |
+//! | retry after 429, 503, 504 | yes, `default_retry` | the same layer, [`KubeClientOptions::retry`] |
+//! | tracing span | one per attempt, below the credential | one per attempt, including the credential and the retry after `401` |
+//! | more layers | `ClientBuilder::with_layer` | the same builder; the service is `Clone` |
 //! | connect timeout | 30 s, TLS included | the same, [`ClientOptions::limits`](credlet_client::ClientOptions) |
-//! | read timeout | per connection | per answer, [`Options::read_timeout`] |
-//! | write timeout | 295 s per connection | none as such: a server that takes nothing is found out by HTTP/2 pings after 45 s; over HTTP/1.1 by TCP alone |
-//! | `ca.crt` of a pod that is replaced | read again each minute | read when the client is built: **not yet** |
-//! | `KUBE_RS_DEBUG_*` | `Config::infer` reads them | so they count if its `Config` is given to [`client`]; [`Options::infer`] reads none |
-//! | a TLS library of choice | rustls or openssl | rustls |
-//! | `Client::valid_until` | when the certificate ends | always `None`: nobody needs to watch |
+//! | read timeout | per connection | per response, [`KubeClientOptions::read_timeout`] |
+//! | write timeout | 295 s per connection | none: HTTP/2 pings detect a stalled server after 45 s; HTTP/1.1 relies on TCP |
+//! | rotation of a pod's `ca.crt` | read again each minute | not supported yet: read when the client is built |
+//! | `KUBE_RS_DEBUG_*` | read by `Config::infer` | used if that `Config` is passed to [`client`]; [`KubeClientOptions::infer`] ignores them |
+//! | TLS library | rustls or openssl | rustls |
+//! | `Client::valid_until` | expiry of the certificate | always `None`: not needed |
 //!
 //! # Example
 //!
 //! ```
-//! use credlet_client::kubeconfig::{Kubeconfig, Overrides};
-//! use credlet_core::FixedEnv;
+//! use credlet_kubeconfig::{Kubeconfig, ConfigOverrides};
+//! use credlet_exec::FixedEnv;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -82,23 +78,23 @@
 //! users: [{name: ada, user: {exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: acme}}}]",
 //!     &env,
 //! )?;
-//! // Nothing is run and nobody is called: that is for the first request to do.
-//! let client = credlet_kube::client(kubeconfig.resolve(&Overrides::default(), &env)?)?;
+//! // Building a client runs no plugin and opens no connection.
+//! let client = credlet_kube::client(kubeconfig.resolve(&ConfigOverrides::default(), &env)?)?;
 //! assert_eq!(client.default_namespace(), "sky");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A list, a watcher and a controller are in `examples/`; the tests run them through expiry, rotation and revocation.
+//! `examples/` has a list, a watcher and a controller; the tests run them through expiry, rotation and revocation.
 
 mod config;
 mod error;
 mod options;
-mod send;
+mod request_span;
+mod send_service;
 mod stack;
-mod trace;
 
 pub use error::Error;
-pub use options::Options;
-pub use send::Silent;
-pub use stack::{Stack, builder, client};
+pub use options::KubeClientOptions;
+pub use send_service::ReadTimeoutError;
+pub use stack::{KubeService, builder, client};

@@ -2,24 +2,24 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use credlet_client::conn::Crypto;
-use credlet_client::kubeconfig::{Overrides, Resolved};
-use credlet_client::{Authenticators, ClientOptions};
+use credlet_client::{AuthenticatorRegistry, ClientOptions};
+use credlet_http::CryptoBackend;
+use credlet_kubeconfig::{ConfigOverrides, ResolvedConfig};
 use http::{HeaderName, HeaderValue};
 
-/// Which cluster a client is for, and how it behaves.
+/// Cluster and options of a client.
 ///
 /// ```no_run
-/// use credlet_client::kubeconfig::Overrides;
-/// use credlet_kube::Options;
+/// use credlet_kubeconfig::ConfigOverrides;
+/// use credlet_kube::KubeClientOptions;
 /// use std::time::Duration;
 ///
 /// # fn example() -> Result<(), credlet_kube::Error> {
-/// let mut overrides = Overrides::default();
+/// let mut overrides = ConfigOverrides::default();
 /// overrides.context = Some("blue".to_owned());
-/// let mut options = Options::overriding(overrides);
+/// let mut options = KubeClientOptions::with_overrides(overrides);
 /// options.read_timeout = Some(Duration::from_secs(300));
-/// // What becomes of watches under a certificate that has been replaced, who may be run, and much more:
+/// // Close connections of a replaced certificate after an hour, watches included.
 /// options.client.drain = Some(Duration::from_secs(3600));
 /// let client = credlet_kube::client(options)?;
 /// # Ok(())
@@ -27,52 +27,52 @@ use http::{HeaderName, HeaderValue};
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Options {
-    pub(crate) source: Source,
-    /// How credentials are had and renewed, and how long connecting may take.
+pub struct KubeClientOptions {
+    pub(crate) source: ConfigSource,
+    /// Options for credentials and connections.
     pub client: ClientOptions,
-    /// How long the server may be silent, before its answer and in the middle of it: no limit. The time a plugin takes
-    /// to give the first credential is not the server's, but if it refuses that credential, the next one's is.
+    /// Timeout for the response head and for each part of the body. Default: none. The plugin run for the first credential does
+    /// not count; one after a `401` does.
     ///
-    /// A quiet watch is silent, too; kube's watcher has a limit of its own for that.
+    /// It also applies to a watch without events, for which kube's watcher has a separate timeout.
     pub read_timeout: Option<Duration>,
-    /// Sent with every request. An `Authorization` among them takes the place of all other credentials.
+    /// Headers of every request. An `Authorization` header replaces all other credentials.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Whether a request is sent again, after a while, that was answered with 429, 503 or 504: yes.
+    /// Retries requests with backoff after 429, 503 and 504. Default: yes.
     pub retry: bool,
 }
 
-/// Where the configuration comes from.
+/// Source of the configuration.
 #[derive(Clone)]
-pub(crate) enum Source {
-    /// What kubectl would use.
-    Environment(Box<Overrides>),
-    Resolved(Box<Resolved>),
+pub(crate) enum ConfigSource {
+    /// `$KUBECONFIG`, `~/.kube/config` or the service account of the pod.
+    Environment(Box<ConfigOverrides>),
+    Resolved(Box<ResolvedConfig>),
     Kube(Box<kube::Config>),
 }
 
-impl Options {
-    /// For the cluster kubectl would use here: of `$KUBECONFIG` or `~/.kube/config` if they choose one, of the pod's
-    /// service account otherwise.
+impl KubeClientOptions {
+    /// Returns options for the cluster that kubectl would use: the current context of `$KUBECONFIG` or `~/.kube/config`, else the
+    /// service account of this pod.
     pub fn infer() -> Self {
-        Self::overriding(Overrides::default())
+        Self::with_overrides(ConfigOverrides::default())
     }
 
-    /// The same, but the caller knows some things better: the context, for example.
-    pub fn overriding(overrides: Overrides) -> Self {
-        Self::new(Source::Environment(Box::new(overrides)))
+    /// As [`infer`](Self::infer), with values of the kubeconfig overridden, such as the context.
+    pub fn with_overrides(overrides: ConfigOverrides) -> Self {
+        Self::new(ConfigSource::Environment(Box::new(overrides)))
     }
 
-    /// Sharing credentials with these instead of with everybody in this process.
+    /// Shares credentials with the clients of this registry instead of with all clients of the process.
     #[must_use]
-    pub fn sharing(mut self, authenticators: Arc<Authenticators>) -> Self {
+    pub fn with_authenticators(mut self, authenticators: Arc<AuthenticatorRegistry>) -> Self {
         self.client.authenticators = authenticators;
         self
     }
 
-    pub(crate) fn new(source: Source) -> Self {
-        // kube alone would take ring, and with both providers in the tree the TLS library takes none.
-        let mut client = ClientOptions::new(Crypto::aws_lc_rs());
+    pub(crate) fn new(source: ConfigSource) -> Self {
+        // Explicit, because rustls chooses no default if both ring (through kube) and aws-lc-rs are compiled in.
+        let mut client = ClientOptions::new(CryptoBackend::aws_lc_rs());
         client.user_agent = Some(HeaderValue::from_static(concat!("credlet-kube/", env!("CARGO_PKG_VERSION"))));
         #[cfg(feature = "proxy")]
         {
@@ -82,24 +82,23 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for KubeClientOptions {
     fn default() -> Self {
         Self::infer()
     }
 }
 
-impl From<Resolved> for Options {
-    fn from(resolved: Resolved) -> Self {
-        Self::new(Source::Resolved(Box::new(resolved)))
+impl From<ResolvedConfig> for KubeClientOptions {
+    fn from(resolved: ResolvedConfig) -> Self {
+        Self::new(ConfigSource::Resolved(Box::new(resolved)))
     }
 }
 
-/// Without the values of headers, and without kube's configuration, whose own `Debug` shows a plugin's arguments and
-/// environment.
-impl fmt::Debug for Options {
+/// Omits header values and `kube::Config`, whose `Debug` prints a plugin's arguments and environment.
+impl fmt::Debug for KubeClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
-        f.debug_struct("Options")
+        f.debug_struct("KubeClientOptions")
             .field("source", &self.source)
             .field("client", &self.client)
             .field("read_timeout", &self.read_timeout)
@@ -109,7 +108,7 @@ impl fmt::Debug for Options {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for ConfigSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Environment(overrides) => f.debug_tuple("Environment").field(overrides).finish(),

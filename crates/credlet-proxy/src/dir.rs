@@ -1,4 +1,4 @@
-//! Where the sockets are: a directory that is this user's alone.
+//! Private directories for the sockets and lock files of proxies.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -8,68 +8,112 @@ use std::time::SystemTime;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use credlet_api::exec::Cluster;
-use credlet_core::{Env, OsError};
+use credlet_exec::{Env, OsError};
+use credlet_platform::fs::{UnsafeDir, check_trusted_dir, create_private_dir, open_private_dir};
 use jiff::{SignedDuration, Timestamp};
+use rustix::fs::{Access, OFlags};
 
-/// The name under which everything of ours lies.
+use crate::endpoint::MAX_SOCKET_PATH;
+
+/// Name of the per-user runtime directory.
 const APP: &str = "credlet";
 
-/// The directory of one proxy: its sockets and its locks.
+/// Directory of one proxy, with its sockets and lock files.
 ///
-/// | file | what it is |
+/// | file | content |
 /// |---|---|
-/// | `s.sock` | where requests go in |
-/// | `c.sock` | where the proxy is asked about itself ([`Control`](crate::server::Control)) |
-/// | `p.sock` | where other proxies of the same port hand over what came to them and is for this one |
-/// | `log` | what the proxy has to say, and `log.1` what it said before |
-/// | `daemon.lock` | held by the one proxy that may put sockets here |
-/// | `start.lock` | held by whoever is starting one |
-/// | `config` | a kubeconfig for one command, if the proxy is there for that |
+/// | `s.sock` | socket for API requests |
+/// | `c.sock` | control socket, see [`ControlClient`](crate::server::ControlClient) |
+/// | `p.sock` | socket on which other proxies of the same port hand over connections |
+/// | `log` | log file; `log.1` is the previous one |
+/// | `daemon.lock` | held by the proxy that may create sockets here |
+/// | `start.lock` | held by a process that is starting a proxy |
+/// | `config` | kubeconfig of a `credlet run` command |
 ///
-/// The names are short because the path of a socket may have no more than 103 bytes on macOS and 107 on Linux. Nothing of
-/// it outlives the proxy but its log, for a day.
+/// The names are short because a socket path is limited to 103 bytes on macOS and 107 on Linux. A proxy removes all
+/// files when it shuts down, except its log, which is removed after a day.
 ///
-/// **Who may remove what.** Everything by whoever holds both locks: then nobody serves here, and nobody is about to. Whoever
-/// waited for a lock meanwhile has one that is not in its place any more, and begins anew.
+/// A process may remove the files while it holds both locks, because then no proxy is running or starting here. A
+/// process that waited for a lock meanwhile holds a deleted file; it detects this and retries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dir {
+pub struct ProxyDir {
     path: PathBuf,
 }
 
-impl Dir {
-    /// Where the directories of all proxies of this user are: below `$XDG_RUNTIME_DIR` if that is this user's own, else
-    /// below `/run` for root if there is one, else below the directory for temporary files.
-    pub fn all(env: &dyn Env) -> PathBuf {
-        let euid = rustix::process::geteuid().as_raw();
-        let set = |name| env.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        // After `sudo -E` it is somebody else's, who could put another directory in the place of ours.
-        let ours = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == euid);
-        match set("XDG_RUNTIME_DIR").filter(ours) {
-            Some(runtime) => runtime.join(APP),
-            None if euid == 0 && Path::new("/run").is_dir() => Path::new("/run").join(APP),
-            None => set("TMPDIR").unwrap_or_else(|| "/tmp".into()).join(format!("{APP}-{euid}")),
-        }
-    }
-
-    /// The directory of the daemon with this [`identity`].
+impl ProxyDir {
+    /// Returns the directory that contains the directories of all proxies of this user and the lock files of their
+    /// clients. It is the first of these that is safe to use:
+    ///
+    /// 1. `$XDG_RUNTIME_DIR/credlet`, if the variable names a directory of this user that others cannot write;
+    /// 2. `/run/credlet`, for root;
+    /// 3. `$TMPDIR/credlet-UID`, or `/tmp/credlet-UID` if the variable is not set;
+    /// 4. `~/.cache/credlet/run`.
+    ///
+    /// A location is safe if no other user can replace it or a directory above it, and if the socket paths in it are
+    /// short enough. So another user cannot block this user's proxies by creating files in `/tmp`.
     ///
     /// # Errors
-    /// See [`Dir::open`].
+    /// If no location is safe, the error of the first one.
+    pub fn all(env: &dyn Env) -> Result<PathBuf, DirError> {
+        let mut first = None;
+        for location in locations(env) {
+            match location {
+                Ok(path) => return Ok(path),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.unwrap_or(DirError::NoHome))
+    }
+
+    /// Returns the directory for sockets that are shared with a group: `/run/credlet-shared` for root, for other users
+    /// the first safe one of `$TMPDIR/credlet-shared-UID`, `/tmp/credlet-shared-UID` and `~/.credlet-shared`.
+    ///
+    /// # Errors
+    /// See [`ProxyDir::all`].
+    pub fn shared(env: &dyn Env) -> Result<PathBuf, DirError> {
+        let euid = rustix::process::geteuid().as_raw();
+        if euid == 0 {
+            return below(Path::new("/run"), &format!("{APP}-shared"));
+        }
+        let name = format!("{APP}-shared-{euid}");
+        below(&temporary(env), &name)
+            .or_else(|error| below(Path::new("/tmp"), &name).map_err(|_| error))
+            .or_else(|error| homes(env).find_map(|home| below(&home, ".credlet-shared").ok()).ok_or(error))
+    }
+
+    /// Opens the directory of [`ProxyDir::all`], or creates it.
+    ///
+    /// # Errors
+    /// See [`ProxyDir::all`].
+    pub fn open_all(env: &dyn Env) -> Result<Self, DirError> {
+        Self::create(&Self::all(env)?)
+    }
+
+    /// Opens or creates the directory and its missing parents, mode 0700.
+    pub(crate) fn create(path: &Path) -> Result<Self, DirError> {
+        create_private_dir(path).map_err(|reason| DirError::Refused { path: path.to_owned(), reason })?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// Opens or creates the directory of the daemon with this [`identity`].
+    ///
+    /// # Errors
+    /// See [`ProxyDir::all`] and [`ProxyDir::open`].
     pub fn of_daemon(env: &dyn Env, identity: &str) -> Result<Self, DirError> {
-        let all = Self::open(Self::all(env))?;
+        let all = Self::open_all(env)?;
         Self::open(all.path.join(identity))
     }
 
-    /// A directory for this process alone: that of a plugin which is itself the proxy.
+    /// Opens or creates a directory for this process, for a plugin that is the proxy itself.
     ///
     /// # Errors
-    /// See [`Dir::open`].
+    /// See [`ProxyDir::all`] and [`ProxyDir::open`].
     pub fn of_this_process(env: &dyn Env) -> Result<Self, DirError> {
-        let all = Self::open(Self::all(env))?;
-        Self::open(all.path.join(format!("{PROCESS}{}", std::process::id())))
+        let all = Self::open_all(env)?;
+        Self::open(all.path.join(format!("{PROCESS_PREFIX}{}", std::process::id())))
     }
 
-    /// Removes what proxies left behind that were killed, and the logs of those that ended a day ago.
+    /// Removes the files of killed proxies, and logs that are older than a day.
     pub fn sweep(env: &dyn Env, now: Timestamp) {
         const LOG: SignedDuration = SignedDuration::from_hours(24);
         let kept_since = SystemTime::from(now.saturating_sub(LOG).unwrap_or(now));
@@ -77,26 +121,35 @@ impl Dir {
             let found = fs::symlink_metadata(log);
             found.is_ok_and(|log| log.len() == 0 || log.modified().is_ok_and(|written| written < kept_since))
         };
-        for dir in Self::list(env).into_iter().filter(Self::is_named_by_us) {
-            let Some(_locks) = dir.both_locks() else { continue };
+        for dir in Self::list(env).into_iter().filter(Self::has_proxy_name) {
+            let Some(_locks) = dir.try_both_locks() else { continue };
             if dir.is_of_one_process() || is_old(&dir.log()) {
                 dir.remove_logs();
             }
             dir.remove_all_but_logs();
         }
-        Self { path: Self::all(env) }.remove_claims();
+        for all in Self::in_use(env) {
+            all.remove_stale_locks();
+        }
     }
 
-    /// All directories of proxies, served or not.
+    /// Lists the directories of all proxies, running or not. Other users can influence which location in `/tmp` is
+    /// chosen, so this lists all locations.
     pub fn list(env: &dyn Env) -> Vec<Self> {
-        Self { path: Self::all(env) }.others().collect()
+        Self::in_use(env).flat_map(|all| all.subdirs()).collect()
     }
 
-    /// The directory at `path`, made if it is missing (but not its parents).
+    /// The locations that exist.
+    fn in_use(env: &dyn Env) -> impl Iterator<Item = Self> {
+        let safe = locations(env).into_iter().flatten().filter(|path| open_private_dir(path).is_ok());
+        safe.map(|path| Self { path })
+    }
+
+    /// Opens the directory at `path`, or creates it (but not its parents), mode 0700.
     ///
     /// # Errors
-    /// When it is not a directory, is somebody else's, or is open to others. It is not repaired then: who knows what
-    /// was done to it before.
+    /// If the path is not a directory, belongs to another user or is accessible to others. The mode is not corrected,
+    /// because other users may already have created files there.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, DirError> {
         let path = path.into();
         loop {
@@ -106,65 +159,66 @@ impl Dir {
                 }
                 _ => {}
             }
-            match check(&path) {
-                // It was swept between the two.
-                Err(DirError::Unusable { reason, .. }) if reason.is_not_found() => {}
-                checked => return checked.map(|()| Self { path }),
+            match open_private_dir(&path) {
+                // Removed by another process between the two calls.
+                Err(UnsafeDir::Io(io::ErrorKind::NotFound)) => {}
+                Ok(_) => return Ok(Self { path }),
+                Err(reason) => return Err(DirError::Refused { path, reason }),
             }
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where requests go in.
+    /// Path of the socket for API requests.
     pub fn socket(&self) -> PathBuf {
         self.path.join("s.sock")
     }
 
-    /// Where the proxy is asked about itself.
+    /// Path of the control socket.
     pub fn control(&self) -> PathBuf {
         self.path.join("c.sock")
     }
 
-    /// Where other proxies of the same port hand over what is for this one.
-    pub(crate) fn beside(&self) -> PathBuf {
+    /// Path of the socket on which other proxies of the same port hand over connections.
+    pub(crate) fn handover_socket(&self) -> PathBuf {
         self.path.join("p.sock")
     }
 
-    /// The directory that this one and its neighbours lie in, if that is this user's alone and they can tell each other by
-    /// their names.
-    pub(crate) fn street(&self) -> Option<Self> {
+    /// Returns the parent directory, which contains the sibling daemons. `None` if the parent is not private or this
+    /// directory's name is not UTF-8.
+    pub(crate) fn parent_dir(&self) -> Option<Self> {
         let path = self.path.parent()?.to_owned();
-        (check(&path).is_ok() && !self.name().is_empty()).then_some(Self { path })
+        (open_private_dir(&path).is_ok() && !self.name().is_empty()).then_some(Self { path })
     }
 
-    /// What it is called there. Empty: something that is not text.
+    /// The last path component. Empty if it is not UTF-8.
     pub(crate) fn name(&self) -> &str {
         self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// The one of this name in this directory, wherever that came from. `None`: it would be elsewhere.
-    pub(crate) fn neighbour(&self, name: &str) -> Option<Self> {
+    /// The subdirectory of this name. The name is untrusted: `None` unless it is a single normal path component.
+    pub(crate) fn sibling(&self, name: &str) -> Option<Self> {
         let mut parts = Path::new(name).components();
         let is_one = matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name);
         is_one.then(|| Self { path: self.path.join(name) })
     }
 
-    /// Where it writes what it has to say, if it does.
+    /// Path of the log file.
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
     }
 
-    /// Whether there is a proxy that has not begun to end.
+    /// Whether a proxy is running that has not begun to shut down.
     pub fn is_served(&self) -> bool {
         let Ok(lock) = self.open_lock("daemon.lock", false) else { return false };
         matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// A lock file, which is not locked yet. If somebody has swept the directory, it is made again.
+    /// Opens or creates a lock file without locking it. Recreates the directory if it was removed.
     pub(crate) fn lock_file(&self, name: &str) -> Result<File, DirError> {
         loop {
             match self.open_lock(name, true) {
@@ -177,34 +231,34 @@ impl Dir {
         }
     }
 
-    /// Whether a lock file that was locked is still the one by this name. If not, whoever comes next locks another.
-    pub(crate) fn is_in_place(&self, name: &str, file: &File) -> bool {
+    /// Whether `file` is still the file at this name. If it was removed, other processes lock a different file.
+    pub(crate) fn is_current(&self, name: &str, file: &File) -> bool {
         let inode = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
-        let ours = inode(file.metadata());
-        ours.is_some() && inode(fs::symlink_metadata(self.path.join(name))) == ours
+        let own = inode(file.metadata());
+        own.is_some() && inode(fs::symlink_metadata(self.path.join(name))) == own
     }
 
+    /// Does not follow a symlink or block on a FIFO. The file type is checked after opening.
     fn open_lock(&self, name: &str, create: bool) -> io::Result<File> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(create).truncate(false).mode(0o600);
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-        options.open(self.path.join(name))
+        regular(&options_without_links(options), &self.path.join(name))
     }
 
-    /// `None`: somebody serves here, or is about to.
-    fn both_locks(&self) -> Option<[File; 2]> {
+    /// `None` if a proxy is running or starting here.
+    fn try_both_locks(&self) -> Option<[File; 2]> {
         let lock = |name| {
             let file = self.open_lock(name, true).ok()?;
-            (file.try_lock().is_ok() && self.is_in_place(name, &file)).then_some(file)
+            (file.try_lock().is_ok() && self.is_current(name, &file)).then_some(file)
         };
         Some([lock("start.lock")?, lock("daemon.lock")?])
     }
 
-    /// By the holder of the one lock at its end: takes away all that was put here, unless somebody is about to come. The
-    /// log stays for a while, but not that of one client's own proxy: there would be one for each command.
-    pub(crate) fn leave(&self) {
+    /// Removes all files at shutdown, unless another process is starting a proxy here. The caller holds `daemon.lock`.
+    /// The log stays for a day, except in a directory of a single process: each command would leave one.
+    pub(crate) fn release(&self) {
         let starting = self.open_lock("start.lock", true);
-        if starting.is_ok_and(|file| file.try_lock().is_ok() && self.is_in_place("start.lock", &file)) {
+        if starting.is_ok_and(|file| file.try_lock().is_ok() && self.is_current("start.lock", &file)) {
             if self.is_of_one_process() {
                 self.remove_logs();
             }
@@ -212,10 +266,10 @@ impl Dir {
         }
     }
 
-    /// Takes away all that we put here, and the directory if nothing else is in it. By the holder of both locks: the one by
-    /// which others come in goes last, for what is here afterwards is theirs.
+    /// Removes all files except logs, and then the directory if it is empty. The caller holds both locks. `daemon.lock`
+    /// is removed last, because after that the directory belongs to the next proxy.
     fn remove_all_but_logs(&self) {
-        self.remove_drafts();
+        self.remove_temp_sockets();
         for name in ["s.sock", "c.sock", "p.sock", "config", "start.lock", "daemon.lock"] {
             let _ = fs::remove_file(self.path.join(name));
         }
@@ -223,7 +277,7 @@ impl Dir {
     }
 
     fn is_of_one_process(&self) -> bool {
-        self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PROCESS))
+        self.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PROCESS_PREFIX))
     }
 
     fn remove_logs(&self) {
@@ -232,37 +286,40 @@ impl Dir {
         }
     }
 
-    /// The file in this directory by which neighbours claim a port, each with a lock of its own.
-    pub(crate) fn claim(port: u16) -> String {
-        format!("{CLAIM}{port}")
+    /// Name of the lock file of a port. The daemons that share the port hold shared locks on it.
+    pub(crate) fn port_lock_name(port: u16) -> String {
+        format!("{PORT_LOCK_PREFIX}{port}")
     }
 
-    /// Takes a lock file away that nobody else has locked.
+    /// Removes a lock file unless another process has locked it.
     pub(crate) fn remove_unlocked(&self, name: &str, file: &File) {
-        if file.try_lock().is_ok() && self.is_in_place(name, file) {
+        if file.try_lock().is_ok() && self.is_current(name, file) {
             let _ = fs::remove_file(self.path.join(name));
         }
     }
 
-    /// Those of neighbours that were killed.
-    fn remove_claims(&self) {
+    /// Removes the port and token lock files of killed processes.
+    fn remove_stale_locks(&self) {
+        let is_claim = |name: &&str| {
+            name.strip_prefix(PORT_LOCK_PREFIX).is_some_and(|port| port.parse::<u16>().is_ok())
+                || name.strip_prefix(TOKEN_LOCK_PREFIX).is_some_and(|hash| hash.len() == IDENTITY_LEN)
+        };
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let name =
-                name.to_str().filter(|name| name.strip_prefix(CLAIM).is_some_and(|port| port.parse::<u16>().is_ok()));
+            let name = name.to_str().filter(is_claim);
             if let Some((name, Ok(file))) = name.map(|name| (name, self.open_lock(name, false))) {
                 self.remove_unlocked(name, &file);
             }
         }
     }
 
-    /// What a socket is called before somebody listens at it: as short as can be.
-    pub(crate) fn draft(socket: &Path) -> PathBuf {
+    /// Temporary path of a socket until it listens. Short, because of the limit on socket paths.
+    pub(crate) fn temp_socket_path(socket: &Path) -> PathBuf {
         socket.with_extension(std::process::id().to_string())
     }
 
-    /// Takes away sockets that never got their name, because their proxy was killed before.
-    pub(crate) fn remove_drafts(&self) {
+    /// Removes temporary sockets of proxies that were killed before they renamed them.
+    pub(crate) fn remove_temp_sockets(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_str().and_then(|name| ["s.", "c.", "p."].iter().find_map(|of| name.strip_prefix(of)));
@@ -272,76 +329,165 @@ impl Dir {
         }
     }
 
-    /// There may be others beside ours, in which all is somebody else's.
-    fn is_named_by_us(&self) -> bool {
+    /// Whether the name is one that proxies use. Other directories are left alone.
+    fn has_proxy_name(&self) -> bool {
         let name = self.name();
-        match name.strip_prefix(PROCESS) {
+        match name.strip_prefix(PROCESS_PREFIX) {
             Some(number) => !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()),
-            None => name.len() == IDENTITY && name.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            None => name.len() == IDENTITY_LEN && name.bytes().all(|byte| byte.is_ascii_hexdigit()),
         }
     }
 
-    /// What in this directory is one, too.
-    fn others(&self) -> impl Iterator<Item = Self> + use<> {
+    /// The private directories in this one.
+    fn subdirs(&self) -> impl Iterator<Item = Self> + use<> {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        entries.map(|entry| Self { path: entry.path() }).filter(|dir| check(&dir.path).is_ok())
+        entries.map(|entry| Self { path: entry.path() }).filter(|dir| open_private_dir(&dir.path).is_ok())
     }
 }
 
-/// Begins the name of a directory that is one process's own. An [`identity`] has no such beginning.
-const PROCESS: &str = "process-";
+/// Prefix of the directory of a single process. An [`identity`] never starts with it.
+const PROCESS_PREFIX: &str = "process-";
 
-/// Begins the name of a file by which a port is claimed.
-const CLAIM: &str = "port-";
+/// Prefix of the lock file of a port.
+const PORT_LOCK_PREFIX: &str = "port-";
 
-/// How long an [`identity`] is.
-const IDENTITY: usize = 32;
+/// Prefix of the lock file of a PKCS#11 token (`sign/pkcs11/lock.rs`).
+const TOKEN_LOCK_PREFIX: &str = "token-";
 
-fn check(path: &Path) -> Result<(), DirError> {
-    let refused = |reason| Err(DirError::Refused { path: path.to_owned(), reason });
-    // Not following: a link leads to where its owner likes.
-    let found = fs::symlink_metadata(path)
-        .map_err(|error| DirError::Unusable { path: path.to_owned(), reason: error.into() })?;
-    if !found.is_dir() {
-        return refused("is no directory");
-    }
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        return refused("belongs to another user");
-    }
-    if found.mode() & 0o077 != 0 {
-        return refused("is open to other users");
-    }
-    Ok(())
+/// Length of an [`identity`].
+const IDENTITY_LEN: usize = 32;
+
+/// Fallback for [`ProxyDir::all`] below the home directory.
+const HOME_FALLBACK: &str = ".cache/credlet/run";
+
+/// Length of the longest socket path below [`ProxyDir::all`]: `/IDENTITY/s.PID`, the temporary path.
+const MAX_SOCKET_SUFFIX: usize = "/".len() + IDENTITY_LEN + "/s.4294967295".len();
+
+/// Adds flags that neither follow a symlink nor block on a FIFO.
+pub(crate) fn options_without_links(mut options: fs::OpenOptions) -> fs::OpenOptions {
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
+    options
 }
 
-/// Why a directory cannot be used. Whoever owns it, or set the variable that led to it, must act.
+/// Opens a regular file. Returns `InvalidInput` for other file types.
+pub(crate) fn regular(options: &fs::OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Candidates for [`ProxyDir::all`] in order, each with the reason if it is not safe. If the runtime directory or
+/// `/run` is safe, it is the only candidate, because other users cannot influence it.
+fn locations(env: &dyn Env) -> Vec<Result<PathBuf, DirError>> {
+    let euid = rustix::process::geteuid().as_raw();
+    let mut found: Vec<_> = absolute(env, "XDG_RUNTIME_DIR").iter().map(|path| in_runtime_dir(path)).collect();
+    if euid == 0 {
+        found.push(below(Path::new("/run"), APP));
+    }
+    if let Some(safe) = found.iter().position(Result::is_ok) {
+        return vec![found.swap_remove(safe)];
+    }
+    found.push(below(&temporary(env), &format!("{APP}-{euid}")));
+    found.extend(homes(env).map(|home| below(&home, HOME_FALLBACK)));
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|location| location.as_ref().map_or(true, |path| seen.insert(path.clone())));
+    found
+}
+
+fn absolute(env: &dyn Env, name: &str) -> Option<PathBuf> {
+    env.var(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn temporary(env: &dyn Env) -> PathBuf {
+    absolute(env, "TMPDIR").unwrap_or_else(|| "/tmp".into())
+}
+
+/// `$HOME` may belong to another user after `sudo` or `su`; the home directory of the account database does not.
+fn homes(env: &dyn Env) -> impl Iterator<Item = PathBuf> {
+    [env.home_dir(), env.account_home()].into_iter().flatten()
+}
+
+/// The XDG Base Directory Specification requires that `$XDG_RUNTIME_DIR` belongs to this user. After `sudo -E` it
+/// belongs to another user.
+fn in_runtime_dir(path: &Path) -> Result<PathBuf, DirError> {
+    let refused = |reason| DirError::Refused { path: path.to_owned(), reason };
+    let about = fs::metadata(path).map_err(|error| refused(error.into()))?;
+    if about.uid() != rustix::process::geteuid().as_raw() {
+        return Err(refused(UnsafeDir::ForeignOwner { owner: about.uid() }));
+    }
+    if about.mode() & 0o022 != 0 {
+        return Err(refused(UnsafeDir::OpenToOthers { mode: about.mode() & 0o7777 }));
+    }
+    below(path, APP)
+}
+
+/// Returns `parent/name` with symlinks resolved, if no other user can replace it: existing parts belong to this user,
+/// their parents to this user or root, and missing parts can be created.
+fn below(parent: &Path, name: &str) -> Result<PathBuf, DirError> {
+    let refused = |path: &Path, reason| DirError::Refused { path: path.to_owned(), reason };
+    let parent = parent.canonicalize().map_err(|error| refused(parent, error.into()))?;
+    let path = parent.join(name);
+    match fs::symlink_metadata(&path) {
+        Ok(about) if about.uid() != rustix::process::geteuid().as_raw() => {
+            return Err(refused(&path, UnsafeDir::ForeignOwner { owner: about.uid() }));
+        }
+        Ok(about) if !about.is_dir() => return Err(refused(&path, UnsafeDir::NotDirectory)),
+        _ => {}
+    }
+    // Use the resolved path from here on, because another user may be able to change a symlink.
+    let (existing, rest) = path
+        .ancestors()
+        .find_map(|part| Some((part.canonicalize().ok()?, path.strip_prefix(part).ok()?)))
+        .ok_or_else(|| refused(&path, UnsafeDir::Io(io::ErrorKind::NotFound)))?;
+    check_trusted_dir(&existing).map_err(|reason| refused(&existing, reason))?;
+    let resolved = if rest.as_os_str().is_empty() { existing.clone() } else { existing.join(rest) };
+    if resolved.as_os_str().len() + MAX_SOCKET_SUFFIX > MAX_SOCKET_PATH {
+        return Err(DirError::TooLong { path: resolved, longest: MAX_SOCKET_PATH - MAX_SOCKET_SUFFIX });
+    }
+    if resolved != existing && rustix::fs::access(&existing, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        return Err(refused(&existing, UnsafeDir::Io(io::ErrorKind::PermissionDenied)));
+    }
+    Ok(resolved)
+}
+
+/// A runtime directory that cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirError {
-    /// Others may have tampered with it.
-    #[error("{} {reason}", credlet_api::visible(&path.to_string_lossy()))]
+    /// Another user owns the directory or could change it.
+    #[error("{} {reason}", credlet_api::escape_control_chars(&path.to_string_lossy()))]
     Refused {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// What is wrong with it.
-        reason: &'static str,
+        /// What makes it unsafe.
+        reason: UnsafeDir,
     },
-    /// The system says no.
-    #[error("{} cannot be used: {reason}", credlet_api::visible(&path.to_string_lossy()))]
+    /// The operating system returned an error.
+    #[error("{} cannot be used: {reason}", credlet_api::escape_control_chars(&path.to_string_lossy()))]
     Unusable {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the operating system.
         reason: OsError,
     },
+    /// Socket paths below it would be too long.
+    #[error("{} is too long for socket paths: at most {longest} bytes are supported", credlet_api::escape_control_chars(&path.to_string_lossy()))]
+    TooLong {
+        /// Path of the directory.
+        path: PathBuf,
+        /// Limit in bytes.
+        longest: usize,
+    },
+    /// No candidate directory exists.
+    #[error("no directory for sockets found: XDG_RUNTIME_DIR, TMPDIR and the home directory cannot be used")]
+    NoHome,
 }
 
-/// What a daemon is known by: 32 hexadecimal digits, the same for all who may share it. They may if they are the same
-/// user, mean the same cluster, reach it by the same proxies, and agree in `own`: the command with its arguments,
-/// variables that matter to the signer, and which build of the program it is, so that an upgrade starts a new daemon.
+/// Returns the identity of a daemon, 32 hexadecimal digits. Clients with the same identity share a daemon: they have
+/// the same user, cluster and upstream proxies and the same `own` values. `own` has the command line, the environment
+/// variables that matter to the signer, and the build of the program, so that an upgrade starts a new daemon.
 pub fn identity<'a>(cluster: &Cluster, env: &dyn Env, own: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut hash = Context::new(&SHA256);
-    // Each part with its length, so that no two lists of parts look alike.
+    // Prefix each part with its length, so that different lists never hash alike.
     let mut add = |name: &str, value: &[u8]| {
         for part in [name.as_bytes(), value] {
             hash.update(&(part.len() as u64).to_be_bytes());
@@ -361,42 +507,42 @@ pub fn identity<'a>(cluster: &Cluster, env: &dyn Env, own: impl IntoIterator<Ite
     for (name, value) in own {
         add(name, value);
     }
-    hash.finish().as_ref()[..IDENTITY / 2].iter().map(|byte| format!("{byte:02x}")).collect()
+    credlet_api::hex(&hash.finish().as_ref()[..IDENTITY_LEN / 2])
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use credlet_core::FixedEnv;
+    use credlet_exec::FixedEnv;
 
     use super::*;
 
     #[test]
-    fn a_directory_is_made_for_us_alone_and_found_again() {
+    fn directory_is_created_private() {
         let runtime = tempfile::tempdir().unwrap();
         let env = FixedEnv::new([("XDG_RUNTIME_DIR", runtime.path())]);
-        let dir = Dir::of_daemon(&env, "0123").unwrap();
+        let dir = ProxyDir::of_daemon(&env, "0123").unwrap();
         assert_eq!(dir.path(), runtime.path().join("credlet/0123"));
         assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(Dir::of_daemon(&env, "0123").unwrap(), dir);
-        assert_eq!(Dir::list(&env), [dir]);
+        assert_eq!(ProxyDir::of_daemon(&env, "0123").unwrap(), dir);
+        assert_eq!(ProxyDir::list(&env), [dir]);
     }
 
-    /// What was left here with nobody behind it: a day's logs apart, nothing is there afterwards.
+    /// Nothing remains of an exited proxy except logs of the last day.
     #[test]
-    fn what_killed_proxies_left_is_swept_and_what_is_held_or_not_ours_stays() {
+    fn sweep_removes_files_of_killed_proxies() {
         let runtime = tempfile::tempdir().unwrap();
         let env = FixedEnv::new([("XDG_RUNTIME_DIR", runtime.path())]);
-        let all = Dir::open(Dir::all(&env)).unwrap();
+        let all = ProxyDir::open(ProxyDir::all(&env).unwrap()).unwrap();
         let dir = |name: &str, files: &[&str]| {
-            let dir = Dir::open(all.path().join(name)).unwrap();
+            let dir = ProxyDir::open(all.path().join(name)).unwrap();
             for name in files {
                 fs::write(dir.path().join(name), "a line\n").unwrap();
             }
             dir
         };
-        // The number may be another process's by now: this one's, say.
+        // The process id may have been reused, for example by this process.
         let process = dir(&format!("process-{}", std::process::id()), &["s.2147483647", "c.sock", "daemon.lock"]);
         let daemon = dir(&"a".repeat(32), &["s.sock", "c.17", "daemon.lock", "start.lock", "config"]);
         let logged = dir(&"b".repeat(32), &["s.sock", "daemon.lock", "log", "log.1"]);
@@ -410,16 +556,17 @@ mod tests {
         });
         let foreign = dir("others", &["daemon.lock", "config", "log"]);
         fs::write(all.path().join("port-no"), "").unwrap();
-        let [_, claimed] = [Dir::claim(1), Dir::claim(2)].map(|name| all.lock_file(&name).unwrap());
+        let [_, claimed] =
+            [ProxyDir::port_lock_name(1), ProxyDir::port_lock_name(2)].map(|name| all.lock_file(&name).unwrap());
         claimed.lock_shared().unwrap();
-        let left = |dir: &Dir| -> Vec<_> {
+        let left = |dir: &ProxyDir| -> Vec<_> {
             let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             names.sort_unstable();
             names
         };
 
         let now = Timestamp::try_from(fs::metadata(logged.log()).unwrap().modified().unwrap()).unwrap();
-        Dir::sweep(&env, now);
+        ProxyDir::sweep(&env, now);
         assert!(!process.path().exists() && !daemon.path().exists());
         assert_eq!(left(&logged), ["log", "log.1"]);
         assert!(!silent.path().exists());
@@ -430,47 +577,47 @@ mod tests {
         }
         assert_eq!(left(&foreign), ["config", "daemon.lock", "log"]);
 
-        Dir::sweep(&env, now + SignedDuration::from_hours(25));
+        ProxyDir::sweep(&env, now + SignedDuration::from_hours(25));
         assert!(!logged.path().exists());
         assert!(served.0.log().exists() && foreign.log().exists());
     }
 
     #[test]
-    fn a_neighbour_is_in_the_same_directory_whatever_it_is_called() {
+    fn sibling_name_cannot_leave_the_directory() {
         let home = tempfile::tempdir().unwrap();
-        let street = Dir::open(home.path().join("street")).unwrap();
-        let dir = Dir::open(street.path().join("one")).unwrap();
-        assert_eq!((dir.name(), dir.street()), ("one", Some(street.clone())));
-        assert_eq!(street.neighbour("one"), Some(dir));
-        for name in ["", ".", "..", "/", "/etc", "one/", "./one", "../street", "one/two", "one//"] {
-            assert_eq!(street.neighbour(name), None, "{name}");
+        let parent_dir = ProxyDir::open(home.path().join("parent_dir")).unwrap();
+        let dir = ProxyDir::open(parent_dir.path().join("one")).unwrap();
+        assert_eq!((dir.name(), dir.parent_dir()), ("one", Some(parent_dir.clone())));
+        assert_eq!(parent_dir.sibling("one"), Some(dir));
+        for name in ["", ".", "..", "/", "/etc", "one/", "./one", "../parent_dir", "one/two", "one//"] {
+            assert_eq!(parent_dir.sibling(name), None, "{name}");
         }
-        fs::set_permissions(street.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(street.neighbour("one").unwrap().street(), None, "others could come to live here");
+        fs::set_permissions(parent_dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(parent_dir.sibling("one").unwrap().parent_dir(), None, "others could come to live here");
     }
 
     #[test]
-    fn a_directory_that_others_can_enter_and_a_link_to_a_good_one_are_refused_and_left_as_they_are() {
+    fn open_mode_and_symlink_are_rejected() {
         let home = tempfile::tempdir().unwrap();
         for mode in [0o710, 0o701, 0o720, 0o777] {
             let open = home.path().join(format!("{mode:o}"));
             fs::create_dir(&open).unwrap();
             fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
-            let error = Dir::open(&open).unwrap_err().to_string();
-            assert!(error.ends_with("is open to other users"), "{error}");
+            let error = ProxyDir::open(&open).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("is open to other users (mode {mode:04o})")), "{error}");
             assert_eq!(fs::metadata(&open).unwrap().permissions().mode() & 0o777, mode);
         }
         let (good, link) = (home.path().join("good"), home.path().join("link"));
-        Dir::open(&good).unwrap();
+        ProxyDir::open(&good).unwrap();
         std::os::unix::fs::symlink(&good, &link).unwrap();
-        assert!(Dir::open(&link).unwrap_err().to_string().ends_with("is no directory"));
+        assert!(ProxyDir::open(&link).unwrap_err().to_string().ends_with("is not a directory"));
         fs::write(home.path().join("file"), "").unwrap();
-        assert!(Dir::open(home.path().join("file")).unwrap_err().to_string().ends_with("is no directory"));
+        assert!(ProxyDir::open(home.path().join("file")).unwrap_err().to_string().ends_with("is not a directory"));
     }
 
     #[test]
-    fn a_directory_of_another_user_is_refused() {
-        // Root's, or as root one that is given away.
+    fn foreign_directory_is_rejected() {
+        // Owned by root or, when running as root, changed to another owner.
         let home = tempfile::tempdir().unwrap();
         let foreign = if rustix::process::geteuid().is_root() {
             let path = home.path().join("given");
@@ -480,25 +627,114 @@ mod tests {
         } else {
             "/".into()
         };
-        assert!(Dir::open(&foreign).unwrap_err().to_string().ends_with("belongs to another user"));
+        assert!(ProxyDir::open(&foreign).unwrap_err().to_string().contains("belongs to another user"));
+    }
+
+    /// Creates a directory with this mode.
+    fn dir_with_mode(path: &Path, mode: u32) -> PathBuf {
+        fs::create_dir(path).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        path.canonicalize().unwrap()
     }
 
     #[test]
-    fn a_runtime_directory_that_is_not_ours_is_not_used() {
-        let missing = FixedEnv::new([("XDG_RUNTIME_DIR", "/nowhere"), ("TMPDIR", "/var/tmp")]);
-        let relative = FixedEnv::new([("XDG_RUNTIME_DIR", "."), ("TMPDIR", "/var/tmp")]);
-        for env in [missing, relative] {
-            let euid = rustix::process::geteuid();
-            let expected = match euid.is_root() {
-                true => PathBuf::from("/run/credlet"),
-                false => PathBuf::from(format!("/var/tmp/credlet-{}", euid.as_raw())),
-            };
-            assert_eq!(Dir::all(&env), expected);
+    fn unusable_runtime_dir_is_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let [open, own] = [0o777, 0o700].map(|mode| dir_with_mode(&dir.path().join(format!("{mode:o}")), mode));
+        let euid = rustix::process::geteuid();
+        let expected = match euid.is_root() {
+            true => PathBuf::from("/run/credlet"),
+            false => own.join(format!("credlet-{}", euid.as_raw())),
+        };
+        for runtime in [Path::new("/nowhere"), Path::new("."), &open] {
+            let env = FixedEnv::new([("XDG_RUNTIME_DIR", runtime), ("TMPDIR", &own)]);
+            assert_eq!(ProxyDir::all(&env).unwrap(), expected, "{runtime:?}");
+        }
+        let env = FixedEnv::new([("XDG_RUNTIME_DIR", &own)]);
+        assert_eq!(ProxyDir::all(&env).unwrap(), own.join("credlet"));
+    }
+
+    /// The location without a runtime directory, as a user other than root sees it. Root uses `/run`.
+    fn location(tmp: &Path, home: &Path) -> Result<PathBuf, DirError> {
+        let euid = rustix::process::geteuid().as_raw();
+        below(tmp, &format!("{APP}-{euid}")).or_else(|_| below(home, HOME_FALLBACK))
+    }
+
+    #[test]
+    fn writable_tmpdir_is_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir_with_mode(&dir.path().join("home"), 0o700);
+        let open = dir_with_mode(&dir.path().join("open"), 0o777);
+        let beneath = dir_with_mode(&open.join("beneath"), 0o700);
+        std::os::unix::fs::symlink(&open, dir.path().join("link")).unwrap();
+        let link = dir.path().join("link/beneath");
+        for tmp in [&open, &beneath, &link, &dir.path().join("missing")] {
+            assert_eq!(location(tmp, &home).unwrap(), home.join(HOME_FALLBACK), "{tmp:?}");
+        }
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).unwrap();
+        let name = format!("credlet-{}", rustix::process::geteuid().as_raw());
+        assert_eq!(location(&open, &home).unwrap(), open.join(&name));
+        // The resolved path is used, not the symlink in the variable.
+        assert_eq!(location(&link, &home).unwrap(), beneath.join(&name));
+        assert!(location(&dir.path().join("missing"), Path::new("/nowhere")).is_err());
+    }
+
+    #[test]
+    fn taken_tmpdir_falls_back_to_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir_with_mode(&dir.path().join("home"), 0o700);
+        let tmp = dir_with_mode(&dir.path().join("tmp"), 0o1777);
+        let taken = tmp.join(format!("credlet-{}", rustix::process::geteuid().as_raw()));
+        fs::write(&taken, "").unwrap();
+        assert_eq!(location(&tmp, &home).unwrap(), home.join(HOME_FALLBACK));
+        fs::remove_file(&taken).unwrap();
+        std::os::unix::fs::symlink("/nowhere", &taken).unwrap();
+        assert_eq!(location(&tmp, &home).unwrap(), home.join(HOME_FALLBACK));
+        fs::remove_file(&taken).unwrap();
+        fs::create_dir(&taken).unwrap();
+        assert_eq!(location(&tmp, &home).unwrap(), taken);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&taken, Some(65534), None).unwrap();
+            assert_eq!(location(&tmp, &home).unwrap(), home.join(HOME_FALLBACK));
+            std::os::unix::fs::chown(&home, Some(65534), None).unwrap();
+            assert!(location(&tmp, &home).is_err(), "nothing is created in another user's home");
         }
     }
 
     #[test]
-    fn whatever_matters_changes_the_identity_and_nothing_can_pass_for_something_else() {
+    fn too_long_location_is_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir_with_mode(&dir.path().join("home"), 0o700);
+        let long = dir_with_mode(&dir.path().join("x".repeat(MAX_SOCKET_PATH - MAX_SOCKET_SUFFIX)), 0o700);
+        assert_eq!(location(&long, &home).unwrap(), home.join(HOME_FALLBACK));
+        assert!(matches!(below(&long, APP), Err(DirError::TooLong { .. })));
+        let made = ProxyDir::create(&home.join(HOME_FALLBACK)).unwrap();
+        assert_eq!(fs::metadata(made.path()).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn lists_proxies_in_all_locations() {
+        let dir = tempfile::tempdir().unwrap();
+        let [home, runtime, tmp] = ["home", "runtime", "tmp"].map(|name| dir_with_mode(&dir.path().join(name), 0o700));
+        let env =
+            |runtime: &Path| FixedEnv::new([("HOME", home.as_path()), ("XDG_RUNTIME_DIR", runtime), ("TMPDIR", &tmp)]);
+        let euid = rustix::process::geteuid();
+        let of = |all: &Path| {
+            ProxyDir::create(all).unwrap();
+            ProxyDir::open(all.join("a".repeat(32))).unwrap()
+        };
+        let [in_runtime, in_tmp, in_home] =
+            [runtime.join(APP), tmp.join(format!("{APP}-{}", euid.as_raw())), home.join(HOME_FALLBACK)]
+                .map(|all| of(&all));
+        assert_eq!(ProxyDir::list(&env(&runtime)), [in_runtime]);
+        // Another user may have created the name in `/tmp`. Root uses `/run`.
+        if !euid.is_root() {
+            assert_eq!(ProxyDir::list(&env(Path::new("/nowhere"))), [in_tmp, in_home]);
+        }
+    }
+
+    #[test]
+    fn identity_depends_on_every_input() {
         let none = FixedEnv::default();
         let cluster = Cluster { server: "https://a".into(), ..Cluster::default() };
         let plain = identity(&cluster, &none, [("command", b"x".as_slice())]);

@@ -1,4 +1,4 @@
-//! Where a proxy listens, as `status.proxyConfig.url` says it.
+//! Address of a proxy as in `status.proxyConfig.url`.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,33 +8,33 @@ use std::path::{Path, PathBuf};
 
 use crate::percent;
 
-/// The longest path a socket can have: what the system keeps it in, without the NUL at its end.
-pub const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+/// Maximum length of a socket path: the size of `sun_path` without the terminating NUL.
+pub const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
-/// Where a proxy listens.
+/// Address of a proxy.
 ///
 /// ```
-/// use credlet_proxy::endpoint::Endpoint;
+/// use credlet_proxy::endpoint::ProxyEndpoint;
 ///
-/// let endpoint = Endpoint::parse("unix:///run/user/1000/my%20proxy/s.sock")?;
-/// assert_eq!(endpoint, Endpoint::Unix("/run/user/1000/my proxy/s.sock".into()));
+/// let endpoint = ProxyEndpoint::parse("unix:///run/user/1000/my%20proxy/s.sock")?;
+/// assert_eq!(endpoint, ProxyEndpoint::Unix("/run/user/1000/my proxy/s.sock".into()));
 /// assert_eq!(endpoint.to_string(), "unix:///run/user/1000/my%20proxy/s.sock");
-/// assert!(Endpoint::parse("http://127.0.0.1:8001").is_err());
+/// assert!(ProxyEndpoint::parse("http://127.0.0.1:8001").is_err());
 /// # Ok::<(), credlet_proxy::endpoint::EndpointError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// At a Unix socket: an absolute path of a file, short enough for one.
+pub enum ProxyEndpoint {
+    /// Unix socket with an absolute path of at most [`MAX_SOCKET_PATH`] bytes.
     Unix(PathBuf),
-    /// At a port of this machine, by `https`. Both sides must show a certificate: anybody here can reach a port.
+    /// `https` on a loopback port. Every local user can reach the port, so client and server both need a certificate.
     Loopback(SocketAddr),
 }
 
-impl Endpoint {
-    /// Reads it.
+impl ProxyEndpoint {
+    /// Parses a URL.
     ///
     /// # Errors
-    /// The plugin's author must act. The URL is not repeated.
+    /// If the URL is invalid or not supported. The error does not quote the URL.
     pub fn parse(url: &str) -> Result<Self, EndpointError> {
         let (scheme, rest) = url.split_once(':').ok_or(EndpointError::NoUrl)?;
         match scheme.to_ascii_lowercase().as_str() {
@@ -45,10 +45,10 @@ impl Endpoint {
         }
     }
 
-    /// At this Unix socket.
+    /// Returns the endpoint of this Unix socket.
     ///
     /// # Errors
-    /// When no socket can be there.
+    /// If the path cannot be a socket path.
     pub fn unix(path: impl AsRef<Path>) -> Result<Self, EndpointError> {
         let path = path.as_ref();
         let bytes = path.as_os_str().as_bytes();
@@ -61,15 +61,15 @@ impl Endpoint {
         if path.file_name().is_none() || bytes.ends_with(b"/") {
             return Err(EndpointError::NoFile);
         }
-        if bytes.len() > LONGEST_PATH {
+        if bytes.len() > MAX_SOCKET_PATH {
             return Err(EndpointError::TooLong { bytes: bytes.len() });
         }
         Ok(Self::Unix(path.to_owned()))
     }
 }
 
-/// `rest` is what follows `unix:`.
-fn unix(rest: &str) -> Result<Endpoint, EndpointError> {
+/// `rest` follows `unix:`.
+fn unix(rest: &str) -> Result<ProxyEndpoint, EndpointError> {
     let path = rest.strip_prefix("//").ok_or(EndpointError::Relative)?;
     if path.contains(['?', '#']) {
         return Err(EndpointError::Surplus);
@@ -84,27 +84,27 @@ fn unix(rest: &str) -> Result<Endpoint, EndpointError> {
         return Err(EndpointError::NoUrl);
     }
     let path = percent::decoded(path).ok_or(EndpointError::Percent)?;
-    Endpoint::unix(PathBuf::from(OsString::from_vec(path)))
+    ProxyEndpoint::unix(PathBuf::from(OsString::from_vec(path)))
 }
 
-/// `rest` is what follows `https:`.
-fn loopback(rest: &str) -> Result<Endpoint, EndpointError> {
+/// `rest` follows `https:`.
+fn loopback(rest: &str) -> Result<ProxyEndpoint, EndpointError> {
     let address = rest.strip_prefix("//").ok_or(EndpointError::NoUrl)?;
     let address = address.strip_suffix('/').unwrap_or(address);
     if address.contains(['/', '?', '#', '@']) {
         return Err(EndpointError::Surplus);
     }
-    // `host:port` with the address itself: a name could lead anywhere.
+    // Only IP addresses: a host name could resolve to another machine.
     let address: SocketAddr = address.parse().map_err(|_| EndpointError::NotLoopback)?;
     let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     match here.contains(&address.ip()) && address.port() != 0 {
-        true => Ok(Endpoint::Loopback(address)),
+        true => Ok(ProxyEndpoint::Loopback(address)),
         false => Err(EndpointError::NotLoopback),
     }
 }
 
-/// As a URL, which [`parse`](Endpoint::parse) reads.
-impl fmt::Display for Endpoint {
+/// Formats a URL that [`parse`](ProxyEndpoint::parse) accepts.
+impl fmt::Display for ProxyEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Loopback(address) => write!(f, "https://{address}"),
@@ -121,47 +121,47 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Why nobody can be reached there.
+/// An invalid proxy URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// It is no URL.
-    #[error("its url is no URL")]
+    /// Not a URL.
+    #[error("invalid proxyConfig.url: not a URL")]
     NoUrl,
-    /// Anybody on this machine could listen in.
+    /// Plain HTTP on a port, which every local user could use.
     #[error(
-        "its url is http, which everybody on this machine could use: it must be unix:///… or https on a loopback address"
+        "unsupported proxyConfig.url: http is open to all local users, use unix:///… or https on a loopback address"
     )]
     Http,
-    /// Some other scheme.
-    #[error("its url has a scheme other than unix and https")]
+    /// A scheme other than `unix` and `https`.
+    #[error("unsupported proxyConfig.url: the scheme must be unix or https")]
     Scheme,
-    /// A Unix socket on another machine makes no sense.
-    #[error("its url has a host: a Unix socket is written unix:///path, with three slashes")]
+    /// A `unix` URL with a host.
+    #[error("invalid proxyConfig.url: unexpected host, write unix:///path with three slashes")]
     Host,
-    /// From where?
-    #[error("its url has no absolute path: a Unix socket is written unix:///path")]
+    /// A `unix` URL without an absolute path.
+    #[error("invalid proxyConfig.url: missing absolute path, write unix:///path")]
     Relative,
-    /// Linux's sockets without a file have no permissions either.
-    #[error("its url is that of an abstract socket, which everybody on this machine could use")]
+    /// An abstract socket, which has no permissions.
+    #[error("unsupported proxyConfig.url: an abstract socket is open to all local users")]
     Abstract,
-    /// A directory is no socket.
-    #[error("its url names no file")]
+    /// A directory.
+    #[error("invalid proxyConfig.url: not a path of a file")]
     NoFile,
-    /// No socket has such a path.
-    #[error("the path in its url has {bytes} bytes, and that of a socket has at most {LONGEST_PATH}")]
+    /// Longer than [`MAX_SOCKET_PATH`].
+    #[error("invalid proxyConfig.url: the path has {bytes} bytes, a socket path at most {MAX_SOCKET_PATH}")]
     TooLong {
-        /// How long it is.
+        /// Length of the path.
         bytes: usize,
     },
-    /// What no address of a proxy has.
-    #[error("its url has more than a scheme and an address: a user, a path, a query or a fragment")]
+    /// A user, path, query or fragment where none is allowed.
+    #[error("invalid proxyConfig.url: unexpected user, path, query or fragment")]
     Surplus,
-    /// `%` without two digits.
-    #[error("its url has a % that is not followed by two hexadecimal digits")]
+    /// `%` that is not followed by two hexadecimal digits.
+    #[error("invalid proxyConfig.url: invalid percent-encoding")]
     Percent,
-    /// Elsewhere it would be out of this user's hands.
-    #[error("its url is https, but not with 127.0.0.1 or [::1] and a port")]
+    /// An `https` URL of another machine, or without a port.
+    #[error("unsupported proxyConfig.url: https requires 127.0.0.1 or [::1] and a port")]
     NotLoopback,
 }
 
@@ -170,32 +170,39 @@ mod tests {
     use super::*;
 
     fn path(url: &str) -> Result<String, EndpointError> {
-        Endpoint::parse(url).map(|endpoint| match endpoint {
-            Endpoint::Unix(path) => path.into_os_string().into_string().unwrap(),
-            Endpoint::Loopback(address) => address.to_string(),
+        ProxyEndpoint::parse(url).map(|endpoint| match endpoint {
+            ProxyEndpoint::Unix(path) => path.into_os_string().into_string().unwrap(),
+            ProxyEndpoint::Loopback(address) => address.to_string(),
         })
     }
 
     #[test]
-    fn a_socket_is_an_absolute_path_in_percent_encoding() {
+    fn parses_percent_encoded_socket_path() {
         assert_eq!(path("unix:///run/s.sock").unwrap(), "/run/s.sock");
         assert_eq!(path("UNIX:///run/a%20b%2Fc/%c3%A9").unwrap(), "/run/a b/c/é");
         assert_eq!(path("unix:///run/a b/é").unwrap(), "/run/a b/é");
-        let longest = format!("unix:///{}", "a".repeat(LONGEST_PATH - 1));
-        assert_eq!(path(&longest).unwrap().len(), LONGEST_PATH);
-        assert_eq!(path(&format!("{longest}b")), Err(EndpointError::TooLong { bytes: LONGEST_PATH + 1 }));
-        // The limit is that of the path, not of the way it is written.
-        assert!(path(&format!("unix:///{}", "%61".repeat(LONGEST_PATH - 1))).is_ok());
+        let longest = format!("unix:///{}", "a".repeat(MAX_SOCKET_PATH - 1));
+        assert_eq!(path(&longest).unwrap().len(), MAX_SOCKET_PATH);
+        assert_eq!(path(&format!("{longest}b")), Err(EndpointError::TooLong { bytes: MAX_SOCKET_PATH + 1 }));
+        // The limit applies to the decoded path.
+        assert!(path(&format!("unix:///{}", "%61".repeat(MAX_SOCKET_PATH - 1))).is_ok());
     }
 
     #[test]
-    fn a_port_is_one_of_this_machine_by_its_number() {
+    fn socket_path_becomes_valid_url() {
+        let url = |path: &str| ProxyEndpoint::Unix(path.into()).to_string();
+        assert_eq!(url("/run/user/1000/credlet/0a/s.sock"), "unix:///run/user/1000/credlet/0a/s.sock");
+        assert_eq!(url("/tmp/a b%?#é"), "unix:///tmp/a%20b%25%3F%23%C3%A9");
+    }
+
+    #[test]
+    fn parses_loopback_address() {
         assert_eq!(path("https://127.0.0.1:6443").unwrap(), "127.0.0.1:6443");
         assert_eq!(path("HTTPS://[::1]:6443/").unwrap(), "[::1]:6443");
     }
 
     #[test]
-    fn everything_else_is_refused_with_a_reason() {
+    fn rejects_invalid_urls() {
         use EndpointError::*;
         let refused = [
             ("", NoUrl),
@@ -236,21 +243,21 @@ mod tests {
             ("https://127.0.0.1:1?a", Surplus),
         ];
         for (url, reason) in refused {
-            assert_eq!(Endpoint::parse(url), Err(reason), "{url}");
+            assert_eq!(ProxyEndpoint::parse(url), Err(reason), "{url}");
         }
     }
 
     proptest::proptest! {
         #[test]
-        fn what_is_written_is_read_again_and_nothing_crashes(
+        fn display_round_trips(
             name in proptest::collection::vec(1_u8..=255, 1..120), noise in ".{0,200}",
         ) {
-            let _ = Endpoint::parse(&noise);
-            let _ = Endpoint::parse(&format!("unix://{noise}"));
+            let _ = ProxyEndpoint::parse(&noise);
+            let _ = ProxyEndpoint::parse(&format!("unix://{noise}"));
             let mut bytes = b"/".to_vec();
             bytes.extend(name);
-            if let Ok(endpoint) = Endpoint::unix(Path::new(&OsString::from_vec(bytes))) {
-                proptest::prop_assert_eq!(Endpoint::parse(&endpoint.to_string()), Ok(endpoint));
+            if let Ok(endpoint) = ProxyEndpoint::unix(Path::new(&OsString::from_vec(bytes))) {
+                proptest::prop_assert_eq!(ProxyEndpoint::parse(&endpoint.to_string()), Ok(endpoint));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Percent-encoding.
 
-/// Undoes it, once. `None`: a percent sign without two digits behind it.
+/// Decodes percent-encoding once. `None` if a `%` is not followed by two hexadecimal digits.
 pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = text.bytes();
     let mut out = Vec::with_capacity(text.len());

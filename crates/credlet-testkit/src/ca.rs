@@ -1,4 +1,4 @@
-//! A certificate authority for servers and clients. An unrelated one is just another [`Ca`].
+//! A certificate authority for servers and clients.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,20 +9,20 @@ use rcgen::{
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Signs certificates; its own key never leaves it.
-pub struct Ca {
+/// A certificate authority. Two instances are unrelated, even with the same name.
+pub struct TestCa {
     pem: String,
     der: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl Ca {
-    /// A fresh authority with a name and key that no other one has.
+impl TestCa {
+    /// Creates a CA with a unique name.
     pub fn new() -> Self {
         Self::named(&format!("credlet test CA {:016x}", fastrand::u64(..)))
     }
 
-    /// A fresh authority of this name. Two of the same name are unrelated all the same.
+    /// Creates a CA with this common name.
     pub fn named(common_name: &str) -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = params(common_name, Validity::default());
@@ -43,7 +43,7 @@ impl Ca {
         self.der.clone()
     }
 
-    /// A certificate for a server at 127.0.0.1 and localhost, to be adjusted and then [issued](Request::issue).
+    /// Returns a request for a certificate of a server at 127.0.0.1 and localhost.
     pub fn server(&self) -> Request<'_> {
         let names = vec![
             SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -52,19 +52,19 @@ impl Ca {
         Request::new(self, "credlet test server", ExtendedKeyUsagePurpose::ServerAuth, names)
     }
 
-    /// A certificate for a client, to be adjusted and then [issued](Request::issue). The common name is the user.
+    /// Returns a request for a client certificate. The common name is the user.
     pub fn client(&self, common_name: &str) -> Request<'_> {
         Request::new(self, common_name, ExtendedKeyUsagePurpose::ClientAuth, Vec::new())
     }
 }
 
-impl Default for Ca {
+impl Default for TestCa {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// The kinds of key that Kubernetes clients meet.
+/// Key types in use with Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
     /// ECDSA on P-256, the default.
@@ -73,12 +73,12 @@ pub enum KeyType {
     P384,
     /// Ed25519.
     Ed25519,
-    /// RSA with 2048 bits: takes up to a second to make in a debug build.
+    /// RSA with 2048 bits. Takes up to a second to generate in a debug build.
     Rsa2048,
 }
 
 impl KeyType {
-    /// All of them.
+    /// All key types.
     pub const ALL: [Self; 4] = [Self::P256, Self::P384, Self::Ed25519, Self::Rsa2048];
 
     fn algorithm(self) -> &'static SignatureAlgorithm {
@@ -91,9 +91,9 @@ impl KeyType {
     }
 }
 
-/// A certificate about to be issued.
+/// A certificate to be issued.
 pub struct Request<'a> {
-    ca: &'a Ca,
+    ca: &'a TestCa,
     common_name: String,
     organisations: Vec<String>,
     validity: Validity,
@@ -103,7 +103,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn new(ca: &'a Ca, common_name: &str, usage: ExtendedKeyUsagePurpose, names: Vec<SanType>) -> Self {
+    fn new(ca: &'a TestCa, common_name: &str, usage: ExtendedKeyUsagePurpose, names: Vec<SanType>) -> Self {
         Self {
             ca,
             common_name: common_name.to_owned(),
@@ -115,47 +115,47 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The groups of the user: none by default, two at most, since that is all rcgen can write.
+    /// Sets the groups (organizations) of the user: at most two, a limit of rcgen. Default: none.
     pub fn organisations<'s>(mut self, organisations: impl IntoIterator<Item = &'s str>) -> Self {
         self.organisations = organisations.into_iter().map(str::to_owned).collect();
         self
     }
 
-    /// From when until when, in whole seconds. By default from an hour ago for a day.
+    /// Sets the validity period, in whole seconds. Default: one day, from an hour ago.
     pub fn valid(mut self, from: Timestamp, until: Timestamp) -> Self {
         self.validity = Validity { from, until };
         self
     }
 
-    /// Valid until an hour ago.
+    /// Sets a validity that ended an hour ago.
     pub fn expired(self) -> Self {
         let now = Timestamp::now();
         self.valid(now - SignedDuration::from_hours(2), now - SignedDuration::from_hours(1))
     }
 
-    /// ECDSA on P-256 by default.
+    /// Sets the key type. Default: ECDSA on P-256.
     pub fn key_type(mut self, key_type: KeyType) -> Self {
         self.key_type = key_type;
         self
     }
 
-    /// A DNS name instead of 127.0.0.1 and localhost.
+    /// Sets a DNS name instead of 127.0.0.1 and localhost.
     pub fn for_host(mut self, host: &str) -> Self {
         self.names = vec![SanType::DnsName(host.try_into().expect("a DNS name"))];
         self
     }
 
-    /// Makes a key and signs it.
-    pub fn issue(self) -> Identity {
+    /// Generates a key and issues the certificate.
+    pub fn issue(self) -> TestIdentity {
         let key = KeyPair::generate_for(self.key_type.algorithm()).expect("a key");
         let mut params = params(&self.common_name, self.validity);
-        // rcgen keeps one value per attribute type, so the second one comes in the guise of a custom type.
+        // rcgen stores one value per attribute type, so the second organization uses a custom type with the same OID.
         let types = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
         assert!(self.organisations.len() <= types.len(), "rcgen writes no more than two organisations");
         for (ty, organisation) in types.into_iter().zip(self.organisations) {
             params.distinguished_name.push(ty, organisation);
         }
-        // Positive and 16 bytes long, as real authorities make them.
+        // Positive and 16 bytes long, as public CAs do.
         let serial: [u8; 16] = std::array::from_fn(|n| fastrand::u8(if n == 0 { 1..128 } else { 0..255 }));
         params.serial_number = Some(SerialNumber::from_slice(&serial));
         params.subject_alt_names = self.names;
@@ -163,19 +163,19 @@ impl<'a> Request<'a> {
         params.extended_key_usages = vec![self.usage];
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &self.ca.issuer).expect("a certificate");
-        Identity {
+        TestIdentity {
             cert_pem: certificate.pem(),
             cert_der: certificate.der().clone(),
             key_pem: key.serialize_pem(),
             key_der: key.serialize_der(),
-            serial: hex(&serial),
+            serial: credlet_api::hex(serial),
         }
     }
 }
 
-/// A certificate and the key to it.
+/// A certificate with its private key.
 #[derive(Clone)]
-pub struct Identity {
+pub struct TestIdentity {
     cert_pem: String,
     cert_der: CertificateDer<'static>,
     key_pem: String,
@@ -183,7 +183,7 @@ pub struct Identity {
     serial: String,
 }
 
-impl Identity {
+impl TestIdentity {
     /// The certificate.
     pub fn cert_pem(&self) -> &str {
         &self.cert_pem
@@ -209,9 +209,9 @@ impl Identity {
         &self.serial
     }
 
-    /// This certificate with the key of another: a pair that does not fit.
-    pub fn with_key_of(&self, other: &Identity) -> Identity {
-        Identity { key_pem: other.key_pem.clone(), key_der: other.key_der.clone(), ..self.clone() }
+    /// Returns this certificate with the key of `other`: a mismatched pair.
+    pub fn with_key_of(&self, other: &TestIdentity) -> TestIdentity {
+        TestIdentity { key_pem: other.key_pem.clone(), key_der: other.key_der.clone(), ..self.clone() }
     }
 }
 
@@ -237,10 +237,6 @@ fn params(common_name: &str, validity: Validity) -> CertificateParams {
     params
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -252,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    fn accepts(ca: &Ca, identity: &Identity) -> bool {
+    fn accepts(ca: &TestCa, identity: &TestIdentity) -> bool {
         let mut roots = RootCertStore::empty();
         roots.add(ca.der()).unwrap();
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(aws_lc_rs::default_provider()))
@@ -262,26 +258,26 @@ mod tests {
             .is_ok()
     }
 
-    fn fits(identity: &Identity) -> bool {
+    fn fits(identity: &TestIdentity) -> bool {
         let key = aws_lc_rs::sign::any_supported_type(&identity.key_der()).unwrap();
         rustls::sign::CertifiedKey::new(vec![identity.cert_der()], key).keys_match().is_ok()
     }
 
     #[test]
-    fn a_client_certificate_names_its_user_and_groups() {
-        let ca = Ca::new();
+    fn client_certificate_has_user_and_groups() {
+        let ca = TestCa::new();
         let identity = ca.client("jane").organisations(["dev", "system:masters"]).issue();
         let der = identity.cert_der();
         let (_, parsed) = X509Certificate::from_der(&der).unwrap();
         let text = |name: &x509_parser::x509::AttributeTypeAndValue<'_>| name.as_str().unwrap().to_owned();
         assert_eq!(parsed.subject().iter_common_name().map(text).collect::<Vec<_>>(), ["jane"]);
         assert_eq!(parsed.subject().iter_organization().map(text).collect::<Vec<_>>(), ["dev", "system:masters"]);
-        assert_eq!(hex(parsed.raw_serial()), identity.serial());
+        assert_eq!(credlet_api::hex(parsed.raw_serial()), identity.serial());
     }
 
     #[test]
-    fn every_kind_of_key_is_accepted_by_its_own_ca_only() {
-        let (ca, other) = (Ca::named("same"), Ca::named("same"));
+    fn every_key_type_verifies_with_its_ca() {
+        let (ca, other) = (TestCa::named("same"), TestCa::named("same"));
         for key_type in KeyType::ALL {
             let identity = ca.client("jane").key_type(key_type).issue();
             assert!(accepts(&ca, &identity), "{key_type:?}");
@@ -291,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_certificate_and_one_from_the_future_are_refused() {
-        let ca = Ca::new();
+    fn rejects_certificate_outside_validity() {
+        let ca = TestCa::new();
         assert!(!accepts(&ca, &ca.client("jane").expired().issue()));
         let tomorrow = Timestamp::now() + SignedDuration::from_hours(24);
         let identity = ca.client("jane").valid(tomorrow, tomorrow + SignedDuration::from_hours(1)).issue();
@@ -300,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_certificate_is_none_for_a_client() {
-        let ca = Ca::new();
+    fn server_certificate_is_not_for_clients() {
+        let ca = TestCa::new();
         assert!(!accepts(&ca, &ca.server().issue()));
     }
 
     #[test]
-    fn a_foreign_key_does_not_fit() {
-        let ca = Ca::new();
+    fn mismatched_key_is_rejected() {
+        let ca = TestCa::new();
         let (one, two) = (ca.client("one").issue(), ca.client("two").issue());
         let mixed = one.with_key_of(&two);
         assert_eq!((mixed.cert_pem(), mixed.key_pem()), (one.cert_pem(), two.key_pem()));
@@ -315,9 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn pem_and_der_say_the_same() {
+    fn pem_equals_der() {
         use rustls::pki_types::pem::PemObject;
-        let ca = Ca::new();
+        let ca = TestCa::new();
         let identity = ca.server().for_host("api.example").issue();
         assert_eq!(CertificateDer::from_pem_slice(ca.pem().as_bytes()).unwrap(), ca.der());
         assert_eq!(CertificateDer::from_pem_slice(identity.cert_pem().as_bytes()).unwrap(), identity.cert_der());

@@ -1,25 +1,27 @@
-//! Parts that all tests of credlet use. Never published, linked into test binaries only.
+//! Test support for all crates. Not published.
 //!
-//! A test's way through it: a [`Watch`](logs::Watch) makes the secrets, a [`Plugin`](plugin::Plugin) hands them out, a
-//! [`Server`](server::Server) says who came with which, and when the watch goes out of scope it fails the test if a
-//! secret was seen in a log line or an error.
+//! A typical test: a [`LeakCheck`](logs::LeakCheck) creates secrets, a [`TestPlugin`](plugin::TestPlugin) prints them, a
+//! [`FakeApiServer`](server::FakeApiServer) records which credential each request had, and the check fails the test when it is
+//! dropped if a secret appeared in a log line or an error.
 //!
-//! | module | what it gives |
+//! | module | content |
 //! |---|---|
-//! | [`plugin`] | a credential plugin that does as it is told, in a real process, and counts its runs |
+//! | [`plugin`] | a scriptable credential plugin in a real process, which counts its runs |
 //! | [`ca`] | a certificate authority for servers and clients |
-//! | [`server`] | a TLS API server that reports what it saw and misbehaves on request |
-//! | [`logs`] | the log check |
-//! | [`pty`] | a terminal to run a program in |
+//! | [`server`] | a fake API server with TLS that records requests and injects faults |
+//! | [`logs`] | the leak check |
+//! | [`browser`] | a minimal browser, and requests from another user |
+//! | [`keyring`] | a keyring in memory |
+//! | [`pty`] | a pseudo-terminal to run a program in |
 //!
 //! **The test binary re-executes itself**, as the plugin and as the first process in a terminal: `start.rs` explains how.
 //!
 //! ```
-//! use credlet_testkit::{logs::Watch, plugin::Plugin};
+//! use credlet_testkit::{logs::LeakCheck, plugin::TestPlugin};
 //!
-//! let watch = Watch::new();
+//! let watch = LeakCheck::new();
 //! let token = watch.secret("token");
-//! let plugin = Plugin::answering(token.expose());
+//! let plugin = TestPlugin::answering(token.expose());
 //!
 //! # #[expect(clippy::disallowed_methods, reason = "stands for the runner under test")]
 //! let output = std::process::Command::new(plugin.command()).output()?;
@@ -35,7 +37,9 @@
     reason = "a test fails by panicking, and this crate plays the outside world that others receive by the front door"
 )]
 
+pub mod browser;
 pub mod ca;
+pub mod keyring;
 pub mod logs;
 pub mod plugin;
 pub mod pty;

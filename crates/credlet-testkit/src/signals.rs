@@ -1,19 +1,18 @@
-//! Signals as programs at a terminal have them.
+//! Signal dispositions for child processes.
 
 use std::sync::Arc;
 
 use rustix::process::Signal;
 
-/// Lets those who are started from now on be reached by what a terminal sends: a test that runs in the background of a
-/// script ignores Ctrl-C, and under nohup that the terminal is closed; and whom it starts would, too. What a process
-/// catches they do not ignore, so that is what this one does with those signals, and with no others.
+/// Makes child processes receive SIGHUP, SIGINT and SIGQUIT even if this process ignores them, as it does in the background of a
+/// script or under nohup. An ignored signal stays ignored across `exec`, a caught one does not, so this process catches them.
 pub fn heed_terminals() {
     for signal in [Signal::HUP, Signal::INT, Signal::QUIT].map(Signal::as_raw).into_iter().filter(|it| ignores(*it)) {
         signal_hook::flag::register(signal, Arc::default()).expect("a signal that can be caught");
     }
 }
 
-/// Where nobody says, they are heeded.
+/// Returns whether the signal is ignored; `false` where /proc is not available.
 fn ignores(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

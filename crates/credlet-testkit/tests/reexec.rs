@@ -4,11 +4,11 @@
 
 use std::process::Command;
 
-use credlet_testkit::plugin::Plugin;
+use credlet_testkit::plugin::TestPlugin;
 
 #[test]
-fn a_binary_that_only_uses_the_crate_is_its_plugin_too() {
-    let plugin = Plugin::answering("from outside");
+fn linking_binary_becomes_plugin() {
+    let plugin = TestPlugin::answering("from outside");
     let linked = Command::new(plugin.command()).env_clear().output().unwrap();
     assert!(String::from_utf8_lossy(&linked.stdout).contains("from outside"));
     let told = Command::new(std::env::current_exe().unwrap()).envs(plugin.env()).output().unwrap();

@@ -1,4 +1,4 @@
-//! The command line: help, completions and man pages are all made of this.
+//! Definition of the command line. Help, shell completions and man pages are generated from it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use credlet_api::Secret;
 
 use crate::commands::{self, Outcome};
 use crate::duration;
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 
 /// Kubernetes exec credentials from one small binary.
 #[derive(Debug, Parser)]
@@ -20,45 +20,45 @@ use crate::exit::Exit;
     override_usage = "credlet <COMMAND> [OPTIONS]",
     after_long_help = EXAMPLES
 )]
-pub(crate) struct Args {
+pub(crate) struct CliArgs {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// One variant for each verb, with the arguments of its file in `commands/`.
+/// One variant per subcommand, with the arguments that its module in `commands/` defines.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Get(commands::get::Args),
-    Request(commands::request::Args),
-    Whoami(commands::whoami::Args),
-    Token(commands::token::Args),
-    Config(commands::config::Args),
-    Doctor(commands::doctor::Args),
+    Get(commands::get::GetArgs),
+    Request(commands::request::RequestArgs),
+    Whoami(commands::whoami::WhoamiArgs),
+    Token(commands::token::TokenArgs),
+    Config(commands::config::ConfigArgs),
+    Doctor(commands::doctor::DoctorArgs),
     Image(commands::image::Args),
-    Cache(commands::cache::Args),
+    Cache(commands::cache::CacheArgs),
     Proxy(commands::proxy::Args),
-    Bridge(commands::bridge::Args),
+    Bridge(commands::bridge::BridgeArgs),
     Run(commands::run::Args),
     Shell(commands::shell::Args),
-    Completions(commands::completions::Args),
-    Man(commands::man::Args),
-    Plugin(commands::plugin::Args),
-    Demo(commands::demo::Args),
-    /// The plugin that the demo runs.
+    Completions(commands::completions::CompletionsArgs),
+    Man(commands::man::ManArgs),
+    Plugin(commands::plugin::PluginArgs),
+    Demo(commands::demo::DemoArgs),
+    /// Run the plugin of the demo
     #[command(hide = true)]
     DemoPlugin,
 }
 
 impl Command {
-    /// Whether what its libraries say goes into a file, as soon as it has one.
-    pub(crate) fn keeps_a_log(&self) -> bool {
-        matches!(self, Self::Proxy(args) if args.is_in_the_foreground())
+    /// Returns whether the command installs a log file later, so that no subscriber for standard error is installed first.
+    pub(crate) fn logs_to_file(&self) -> bool {
+        matches!(self, Self::Proxy(args) if args.is_foreground())
     }
 
-    /// Does it.
-    pub(crate) fn run(self, global: &Global) -> Outcome {
+    /// Runs the subcommand. `main` runs those that do not return an [`Outcome`].
+    pub(crate) fn run(self, global: &GlobalArgs) -> Outcome {
         match self {
             Self::Get(args) => commands::get::run(args, global),
             Self::Request(args) => commands::request::run(args, global),
@@ -71,107 +71,107 @@ impl Command {
             Self::Completions(args) => commands::completions::run(args, global),
             Self::Man(args) => commands::man::run(args, global),
             Self::Demo(args) => commands::demo::run(args),
-            // A plugin has its own way to end, and so has another program: `main` runs them.
-            Self::Plugin(_) | Self::Cache(_) | Self::Proxy(_) | Self::DemoPlugin => Ok(Exit::Ok),
-            Self::Run(_) | Self::Shell(_) => Ok(Exit::Ok),
+            Self::Plugin(_) | Self::Cache(_) | Self::Proxy(_) | Self::DemoPlugin => Ok(ExitStatus::Success),
+            Self::Run(_) | Self::Shell(_) => Ok(ExitStatus::Success),
         }
     }
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  credlet get /readyz                      ask the API server of the current context something
-  credlet whoami                           whom the server takes you for, and what your credential says
-  credlet token -o header                  the credential, for curl and other tools
-  credlet doctor                           find out why it does not work
-  credlet config resolve --context blue    which server, user and plugin would be used, and which line says so
+  credlet get /readyz                      send a GET to the API server of the current context
+  credlet whoami                           show the user that the server authenticates you as
+  credlet token -o header                  print the credential for curl and other tools
+  credlet doctor                           diagnose a credential that does not work
+  credlet config resolve --context blue    show server, user and plugin with the kubeconfig line of each
 
 Exit codes:
-  0 done · 1 the server said no · 2 usage or kubeconfig · 3 no credential · 4 refused by policy · 5 timed out ·
-  6 server not reached";
+  0 success · 1 error response from the server · 2 usage or kubeconfig error · 3 no credential ·
+  4 denied by policy · 5 timed out · 6 server unreachable · 70 internal error";
 
-const WHO: &str = "Which server, and as whom (as with kubectl)";
+/// Help heading of the flags that select server and user.
+const CONNECTION: &str = "Server and user (as in kubectl)";
 
-/// The flags that all verbs share, spelled as kubectl spells them.
+/// Flags of all subcommands, with the names that kubectl uses.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct Global {
-    /// The kubeconfig file to use, and no other
-    #[arg(long, global = true, value_name = "FILE", value_parser = path(), help_heading = WHO)]
+pub(crate) struct GlobalArgs {
+    /// Kubeconfig file to use instead of $KUBECONFIG and the default
+    #[arg(long, global = true, value_name = "FILE", value_parser = path(), help_heading = CONNECTION)]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context to use
-    #[arg(long, global = true, value_name = "NAME", help_heading = WHO)]
+    /// Kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION)]
     pub(crate) context: Option<String>,
-    /// The cluster to use, of those in the kubeconfig
-    #[arg(long, global = true, value_name = "NAME", help_heading = WHO, hide_short_help = true)]
+    /// Kubeconfig cluster to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) cluster: Option<String>,
-    /// The user to be, of those in the kubeconfig
-    #[arg(long, global = true, value_name = "NAME", help_heading = WHO, hide_short_help = true)]
+    /// Kubeconfig user to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) user: Option<String>,
-    /// The namespace to use
-    #[arg(short, long, global = true, value_name = "NAME", help_heading = WHO)]
+    /// Namespace to use
+    #[arg(short, long, global = true, value_name = "NAME", help_heading = CONNECTION)]
     pub(crate) namespace: Option<String>,
 
-    /// The address of the API server
-    #[arg(short, long, global = true, value_name = "URL", help_heading = WHO, hide_short_help = true)]
+    /// Address of the API server
+    #[arg(short, long, global = true, value_name = "URL", help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) server: Option<String>,
-    /// The name to expect in the server's certificate
-    #[arg(long, global = true, value_name = "NAME", help_heading = WHO, hide_short_help = true)]
+    /// Server name to verify in the server certificate
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) tls_server_name: Option<String>,
-    /// A file with the certificate authorities to trust
-    #[arg(long, global = true, value_name = "FILE", value_parser = path(), help_heading = WHO, hide_short_help = true)]
+    /// File with the certificate authorities to trust
+    #[arg(long, global = true, value_name = "FILE", value_parser = path(), help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) certificate_authority: Option<PathBuf>,
-    /// Do not check the server's certificate: anybody could read your credential
+    /// Skip verification of the server certificate; insecure, another server can read your credential
     #[arg(
-        long, global = true, value_name = "BOOL", help_heading = WHO, hide_short_help = true,
+        long, global = true, value_name = "BOOL", help_heading = CONNECTION, hide_short_help = true,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false,
         hide_default_value = true, action = clap::ArgAction::Set
     )]
     pub(crate) insecure_skip_tls_verify: bool,
-    /// The proxy to reach the server through: http, https or socks5
-    #[arg(long, global = true, value_name = "URL", value_parser = secret, help_heading = WHO, hide_short_help = true)]
+    /// Proxy for connections to the server: an http, https or socks5 URL
+    #[arg(long, global = true, value_name = "URL", value_parser = secret, help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) proxy_url: Option<Secret>,
 
-    /// A bearer token to use instead of the user's credential
-    #[arg(long, global = true, value_name = "TOKEN", value_parser = secret, help_heading = WHO, hide_short_help = true)]
+    /// Bearer token to send instead of the user's credential
+    #[arg(long, global = true, value_name = "TOKEN", value_parser = secret, help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) token: Option<Secret>,
-    /// A user name for basic authentication
-    #[arg(long, global = true, value_name = "NAME", help_heading = WHO, hide_short_help = true)]
+    /// User name for basic authentication
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) username: Option<String>,
-    /// A password for basic authentication
-    #[arg(long, global = true, value_name = "PASSWORD", value_parser = secret, help_heading = WHO, hide_short_help = true)]
+    /// Password for basic authentication
+    #[arg(long, global = true, value_name = "PASSWORD", value_parser = secret, help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) password: Option<Secret>,
-    /// A file with a client certificate
-    #[arg(long, global = true, value_name = "FILE", value_parser = path(), help_heading = WHO, hide_short_help = true)]
+    /// File with the client certificate
+    #[arg(long, global = true, value_name = "FILE", value_parser = path(), help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) client_certificate: Option<PathBuf>,
-    /// A file with the key of that certificate
-    #[arg(long, global = true, value_name = "FILE", value_parser = path(), help_heading = WHO, hide_short_help = true)]
+    /// File with the key of the client certificate
+    #[arg(long, global = true, value_name = "FILE", value_parser = path(), help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) client_key: Option<PathBuf>,
 
-    /// The user to act as
-    #[arg(long = "as", global = true, value_name = "NAME", help_heading = WHO, hide_short_help = true)]
+    /// User to impersonate
+    #[arg(long = "as", global = true, value_name = "NAME", help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) impersonate: Option<String>,
-    /// A group to act as a member of; may be given several times
-    #[arg(long, global = true, value_name = "NAME", help_heading = WHO, hide_short_help = true)]
+    /// Group to impersonate; repeatable
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) as_group: Vec<String>,
-    /// The uid to act as
-    #[arg(long, global = true, value_name = "UID", help_heading = WHO, hide_short_help = true)]
+    /// UID to impersonate
+    #[arg(long, global = true, value_name = "UID", help_heading = CONNECTION, hide_short_help = true)]
     pub(crate) as_uid: Option<String>,
-    /// A further attribute of the user to act as; may be given several times
+    /// Extra attribute of the impersonated user; repeatable
     #[arg(
-        long, global = true, value_name = "KEY=VALUE", value_parser = pair, help_heading = WHO, hide_short_help = true
+        long, global = true, value_name = "KEY=VALUE", value_parser = pair, help_heading = CONNECTION, hide_short_help = true
     )]
     pub(crate) as_user_extra: Vec<(String, String)>,
 
-    /// How long a request may take, with getting its credential: 30, 1m30s; 0 is no limit
+    /// Time limit of a request, including its credential: 30 (seconds), 1m30s; 0 disables it
     #[arg(
-        long, global = true, value_name = "DURATION", value_parser = duration::timeout, default_value = "0",
+        long, global = true, value_name = "DURATION", value_parser = duration::parse_timeout, default_value = "0",
         hide_default_value = true, hide_short_help = true
     )]
-    pub(crate) request_timeout: Limit,
-    /// The kuberc file with the plugin policy
+    pub(crate) request_timeout: OptionalTimeout,
+    /// kuberc file with the plugin policy
     #[arg(long, global = true, value_name = "FILE", value_parser = path(), hide_short_help = true)]
     pub(crate) kuberc: Option<PathBuf>,
-    /// Say more of what is done: 0 to 9
+    /// Log verbosity (0–9)
     #[arg(
         short = 'v',
         long = "v",
@@ -183,10 +183,10 @@ pub(crate) struct Global {
     pub(crate) verbosity: u8,
 }
 
-/// A limit in time, or none. (An alias, because clap takes the word `Option` for something of its own.)
-type Limit = Option<Duration>;
+/// An alias, because clap's derive treats a field of type `Option<…>` as an optional argument.
+type OptionalTimeout = Option<Duration>;
 
-/// A path that may be empty, which kubectl takes for none.
+/// Parses a path that may be empty; like kubectl, credlet treats an empty path as absent.
 fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
@@ -196,7 +196,7 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 }
 
 fn pair(text: &str) -> Result<(String, String), &'static str> {
-    let (key, value) = text.split_once('=').ok_or("a key, `=` and a value are needed")?;
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_sound() {
-        Args::command().debug_assert();
+    fn clap_definition_is_valid() {
+        CliArgs::command().debug_assert();
     }
 }

@@ -1,4 +1,4 @@
-//! What would be sent with a request, and where it comes from.
+//! The credential that a request would be sent with, and its source.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use base64::engine::general_purpose::STANDARD;
 use credlet_api::Secret;
 use credlet_api::exec::ExecCredentialStatus;
 use credlet_client::ClientOptions;
-use credlet_client::kubeconfig::{HeaderCredential, Origin, Resolved};
+use credlet_kubeconfig::{HeaderCredential, ResolvedConfig, ValueOrigin};
 use jiff::Timestamp;
 
 use crate::error::CliError;
 
-/// The credential of the moment.
+/// The current credential of the selected user.
 #[derive(Debug, Default)]
-pub(crate) struct Credential {
-    pub(crate) header: Option<Header>,
-    pub(crate) certificate: Option<Pair>,
-    /// Where its plugin's proxy listens: requests go there, and a certificate is shown to nobody else.
+pub(crate) struct RequestCredential {
+    pub(crate) header: Option<AuthorizationHeader>,
+    pub(crate) certificate: Option<ClientKeyPair>,
+    /// Address of the plugin's exec proxy. Requests are sent to it, and the client certificate is presented to it only.
     pub(crate) proxy: Option<String>,
-    /// When its plugin says that it ends.
+    /// Expiry according to the plugin.
     pub(crate) expires: Option<Timestamp>,
-    pub(crate) source: Source,
-    /// How long it took to get.
+    pub(crate) source: SourceInfo,
+    /// Time that fetching the credential took.
     pub(crate) took: Option<Duration>,
 }
 
-/// The header `Authorization`.
+/// Value of the `Authorization` header.
 #[derive(Debug)]
-pub(crate) enum Header {
+pub(crate) enum AuthorizationHeader {
     Bearer(Secret),
     Basic { username: String, password: Secret },
 }
 
-impl Header {
-    /// As it is sent.
+impl AuthorizationHeader {
+    /// Returns the value as sent in the request.
     pub(crate) fn value(&self) -> Secret {
         match self {
             Self::Bearer(token) => Secret::new(format!("Bearer {}", token.expose())),
@@ -46,30 +46,30 @@ impl Header {
     }
 }
 
-/// A client certificate with its intermediates, and its key.
+/// Client certificate with its intermediates, and its private key.
 #[derive(Debug)]
-pub(crate) struct Pair {
+pub(crate) struct ClientKeyPair {
     pub(crate) chain_pem: String,
     pub(crate) key_pem: Secret,
 }
 
-/// Where a credential comes from.
+/// Source of a credential.
 #[derive(Debug, Default)]
-pub(crate) struct Source {
-    /// In the words of a kubeconfig: `exec`, `token`, `tokenFile` …
+pub(crate) struct SourceInfo {
+    /// Name of the kubeconfig field: `exec`, `token`, `tokenFile` …
     pub(crate) kind: &'static str,
-    /// The plugin.
+    /// Command of the exec plugin.
     pub(crate) command: Option<String>,
-    /// The line that says so.
-    pub(crate) origin: Option<Origin>,
+    /// File and line of the field.
+    pub(crate) origin: Option<ValueOrigin>,
 }
 
-impl Source {
-    fn new(kind: &'static str, origin: &Origin) -> Self {
+impl SourceInfo {
+    fn new(kind: &'static str, origin: &ValueOrigin) -> Self {
         Self { kind, command: None, origin: Some(origin.clone()) }
     }
 
-    fn of(resolved: &Resolved) -> Self {
+    fn of(resolved: &ResolvedConfig) -> Self {
         let identity = &resolved.identity;
         if let (Some(exec), Some(_)) = (&identity.exec, identity.exec_in_use()) {
             return Self { command: Some(exec.config.command.clone()), ..Self::new("exec", &exec.origin) };
@@ -91,11 +91,11 @@ impl Source {
         }
     }
 
-    /// For a person.
+    /// Returns the source for text output.
     pub(crate) fn describe(&self) -> String {
         let what = match &self.command {
             Some(command) => format!("plugin `{command}`"),
-            None if self.kind.is_empty() => return "nothing: requests are anonymous".to_owned(),
+            None if self.kind.is_empty() => return "none: requests are anonymous".to_owned(),
             None => format!("`{}`", self.kind),
         };
         match &self.origin {
@@ -105,52 +105,52 @@ impl Source {
     }
 }
 
-impl Credential {
-    /// Gets it as a request would: a plugin is run if there is one.
-    pub(crate) async fn obtain(resolved: &Resolved, options: &ClientOptions) -> Result<Self, CliError> {
-        let mut credential = Self { source: Source::of(resolved), ..Self::default() };
-        credential.certificate = resolved.identity.certificate.as_ref().map(|pair| Pair {
+impl RequestCredential {
+    /// Fetches the credential as a request would, running the exec plugin if the user has one.
+    pub(crate) async fn fetch(resolved: &ResolvedConfig, options: &ClientOptions) -> Result<Self, CliError> {
+        let mut credential = Self { source: SourceInfo::of(resolved), ..Self::default() };
+        credential.certificate = resolved.identity.certificate.as_ref().map(|pair| ClientKeyPair {
             chain_pem: String::from_utf8_lossy(&pair.certificate.value).into_owned(),
             key_pem: pair.key.value.clone(),
         });
         if let Some(authenticator) = options.authenticator(resolved)? {
             let entry = authenticator.credential().await.map_err(|error| CliError::from(&*error))?;
             let given = entry.value().credential();
-            credential.header = given.token.clone().map(Header::Bearer);
+            credential.header = given.token.clone().map(AuthorizationHeader::Bearer);
             credential.proxy = given.proxy.as_ref().map(|proxy| proxy.config.url.clone());
             if credential.proxy.is_some() {
                 credential.certificate = None;
             }
             if let Some(pair) = &given.certificate {
                 let (chain_pem, key_pem) = (pair.chain_pem.clone(), pair.key_pem.clone());
-                credential.certificate = Some(Pair { chain_pem, key_pem });
+                credential.certificate = Some(ClientKeyPair { chain_pem, key_pem });
             }
-            // A token file is read again every minute; that is not when its token ends.
+            // A token file is re-read every minute; that is not the expiry of its token.
             credential.expires = entry.expires().filter(|_| credential.source.kind != "tokenFile");
-            credential.took = Some(entry.took());
+            credential.took = Some(entry.fetch_duration());
             return Ok(credential);
         }
         credential.header = match resolved.identity.header.as_ref().map(|header| &header.value) {
-            Some(HeaderCredential::Token(token)) => Some(Header::Bearer(token.clone())),
+            Some(HeaderCredential::Token(token)) => Some(AuthorizationHeader::Bearer(token.clone())),
             Some(HeaderCredential::Basic { username, password }) => {
-                Some(Header::Basic { username: username.clone(), password: password.clone() })
+                Some(AuthorizationHeader::Basic { username: username.clone(), password: password.clone() })
             }
             _ => None,
         };
         Ok(credential)
     }
 
-    /// The bearer token.
+    /// Returns the bearer token, if the header has one.
     pub(crate) fn token(&self) -> Option<&Secret> {
         match &self.header {
-            Some(Header::Bearer(token)) => Some(token),
+            Some(AuthorizationHeader::Bearer(token)) => Some(token),
             _ => None,
         }
     }
 
-    /// As a plugin would answer with it. `None`: there is nothing that a plugin could answer with, or it is of no use
-    /// without the proxy, which ends with us.
-    pub(crate) fn as_answer(&self) -> Option<ExecCredentialStatus> {
+    /// Returns the credential in the form of a plugin's output. Returns `None` if there is neither a token nor a certificate, or if the
+    /// certificate is valid only for the exec proxy, which stops with this process.
+    pub(crate) fn to_exec_status(&self) -> Option<ExecCredentialStatus> {
         if self.proxy.is_some() {
             return None;
         }

@@ -1,15 +1,20 @@
-//! What cannot wait for the rest of the program: credential plugins are started for every kubectl command, so those of
-//! ours get to work before arguments are parsed, and without a runtime or a TLS stack unless they need one.
+//! Dispatch before the command line is parsed.
+//!
+//! kubectl starts a credential plugin for every command, so the built-in plugins run before clap, the async runtime and the TLS stack
+//! are initialised.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The name that docker looks for when a configuration says `"credsStore": "credlet"`.
+/// Program that docker runs if its configuration has `"credsStore": "credlet"`.
 const DOCKER_CREDENTIAL_HELPER: &str = "docker-credential-credlet";
 
-/// Programs whose place a link to this one can take, so that neither a kubeconfig nor a kubelet's configuration changes.
-const IN_PLACE_OF: [(&str, &str); 5] = [
+/// Name prefix of links that run one plugin behind the cache.
+const CACHE_LINK: &str = "credlet-cache-";
+
+/// Published programs that a link to credlet can replace, so that neither a kubeconfig nor a kubelet configuration changes.
+const REPLACED_PROGRAMS: [(&str, &str); 5] = [
     ("gke-gcloud-auth-plugin", "gke"),
     ("kubelogin", "aks"),
     ("ecr-credential-provider", "ecr"),
@@ -17,54 +22,63 @@ const IN_PLACE_OF: [(&str, &str); 5] = [
     ("acr-credential-provider", "acr"),
 ];
 
-/// Plugins can be called by a name of their own, a link to this program: `credlet-eks …` is `credlet plugin eks …`, and
-/// `docker-credential-credlet …` is `credlet image docker-credential …`. Gives the words that a person would type.
-pub(crate) fn spelled_out(mut words: Vec<OsString>) -> Vec<OsString> {
-    let name = words.first().and_then(|first| Path::new(first).file_name()).and_then(OsStr::to_str).unwrap_or_default();
+/// Returns the command line with the subcommand that the name of the program stands for: `credlet-eks …` becomes
+/// `credlet-eks plugin eks …`, and `docker-credential-credlet …` becomes `docker-credential-credlet image docker-credential …`.
+pub(crate) fn expand_argv0(mut args: Vec<OsString>) -> Vec<OsString> {
+    let name = args.first().and_then(|first| Path::new(first).file_name()).and_then(OsStr::to_str).unwrap_or_default();
     let verbs: Vec<OsString> = match name.strip_prefix("credlet-") {
-        Some("cache") => vec!["cache".into()],
-        // One that runs this plugin and no other, so that it can be put on a list of allowed ones.
-        Some(name) if name.len() > "cache-".len() && name.starts_with("cache-") => {
-            vec!["cache".into(), "--".into(), name["cache-".len()..].into()]
+        // The link runs only this plugin, so a plugin allowlist can name the link.
+        _ if name.strip_prefix(CACHE_LINK).is_some_and(|plugin| !plugin.is_empty()) => {
+            vec!["cache".into(), "--".into(), name[CACHE_LINK.len()..].into()]
         }
-        // Only names of plugins are: a download may well be called `credlet-linux-amd64`.
+        Some("cache") => vec!["cache".into()],
+        // Other names are ignored: a downloaded binary may be called `credlet-linux-amd64`.
         Some(plugin) if crate::commands::plugin::exists(plugin) => vec!["plugin".into(), plugin.into()],
         _ if name == DOCKER_CREDENTIAL_HELPER => vec!["image".into(), "docker-credential".into()],
-        _ => match IN_PLACE_OF.iter().find(|(known, _)| *known == name) {
-            // There are two programs of this name.
-            Some(("kubelogin", _)) if words.iter().any(|word| is_for_oidc(word)) => {
+        _ => match REPLACED_PROGRAMS.iter().find(|(known, _)| *known == name) {
+            // Azure's and int128's programs have the same name.
+            Some(("kubelogin", _)) if args.iter().any(|arg| is_oidc_flag(arg)) => {
                 vec!["plugin".into(), "oidc".into()]
             }
             Some((_, plugin)) => vec!["plugin".into(), plugin.into()],
             None => Vec::new(),
         },
     };
-    let at = words.len().min(1);
-    words.splice(at..at, verbs);
-    words
+    let at = args.len().min(1);
+    args.splice(at..at, verbs);
+    args
 }
 
-/// The flags of int128's kubelogin, which Azure's does not have.
-fn is_for_oidc(word: &OsStr) -> bool {
-    word.as_encoded_bytes().starts_with(b"--oidc-")
+/// Returns whether a flag belongs to int128's kubelogin; Azure's kubelogin has no flags with this prefix.
+fn is_oidc_flag(arg: &OsStr) -> bool {
+    arg.as_encoded_bytes().starts_with(b"--oidc-")
 }
 
-/// The words of this process.
-pub(crate) fn words() -> Vec<OsString> {
-    spelled_out(std::env::args_os().collect())
+/// Returns `argv[0]` if it is a link that runs one plugin behind the cache (`credlet-cache-aws`).
+pub(crate) fn cache_link() -> Option<OsString> {
+    let name = std::env::args_os().next()?;
+    let file = Path::new(&name).file_name().and_then(OsStr::to_str)?;
+    let is_link = file.strip_prefix(CACHE_LINK).is_some_and(|plugin| !plugin.is_empty());
+    is_link.then_some(name)
 }
 
-/// Runs what must not be held up, if that is what was asked for. `None`: the usual way.
+/// Returns the arguments of this process, expanded by [`expand_argv0`].
+pub(crate) fn args() -> Vec<OsString> {
+    expand_argv0(std::env::args_os().collect())
+}
+
+/// Runs a subcommand that does not need clap. Returns `None` if the command line must be parsed.
 ///
-/// A verb that is done here is in [`Args`](crate::args::Args) as well, for help, completions and man pages; here it
-/// looks only at the words it knows, and leaves anything unusual (`--help`, a mistake) to the usual way.
-pub(crate) fn run(words: &[OsString]) -> Option<ExitCode> {
-    match words.get(1)?.to_str()? {
-        "cache" => crate::commands::cache::early(words),
-        "plugin" if words.get(2).is_some_and(|name| name == "cache") => crate::commands::cache::early(words),
-        "--version" | "-V" if words.len() == 2 => Some(version()),
-        "plugin" => crate::commands::plugin::early(words),
-        "proxy-daemon" => Some(crate::commands::proxy::daemon(words)),
+/// [`CliArgs`](crate::args::CliArgs) defines these subcommands too, for help, completions and man pages. A command line with other
+/// arguments than the expected ones (`--help`, a mistake) is left to clap.
+pub(crate) fn run(args: &[OsString]) -> Option<ExitCode> {
+    match args.get(1)?.to_str()? {
+        "cache" => crate::commands::cache::early(args),
+        "plugin" if args.get(2).is_some_and(|name| name == "cache") => crate::commands::cache::early(args),
+        "--version" | "-V" if args.len() == 2 => Some(version()),
+        "plugin" => crate::commands::plugin::early(args),
+        "proxy-daemon" => Some(crate::commands::proxy::daemon(args)),
+        crate::commands::run::EXEC_COMMAND_VERB => Some(crate::commands::run::exec_command(args)),
         _ => None,
     }
 }
@@ -79,48 +93,48 @@ fn version() -> ExitCode {
 mod tests {
     use super::*;
 
-    fn spelled(words: &[&str]) -> Vec<String> {
-        let words = spelled_out(words.iter().map(OsString::from).collect());
-        words.into_iter().map(|word| word.into_string().unwrap()).collect()
+    fn expanded(args: &[&str]) -> Vec<String> {
+        let args = expand_argv0(args.iter().map(OsString::from).collect());
+        args.into_iter().map(|arg| arg.into_string().unwrap()).collect()
     }
 
     #[test]
-    fn a_link_named_after_a_plugin_is_that_plugin() {
+    fn expands_plugin_links() {
         assert_eq!(
-            spelled(&["/usr/bin/credlet-eks", "--region", "x"]),
+            expanded(&["/usr/bin/credlet-eks", "--region", "x"]),
             ["/usr/bin/credlet-eks", "plugin", "eks", "--region", "x"]
         );
         assert_eq!(
-            spelled(&["docker-credential-credlet", "get"]),
+            expanded(&["docker-credential-credlet", "get"]),
             ["docker-credential-credlet", "image", "docker-credential", "get"]
         );
     }
 
     #[test]
-    fn a_link_can_take_another_programs_place() {
-        assert_eq!(spelled(&["gke-gcloud-auth-plugin"]), ["gke-gcloud-auth-plugin", "plugin", "gke"]);
+    fn expands_links_of_replaced_programs() {
+        assert_eq!(expanded(&["gke-gcloud-auth-plugin"]), ["gke-gcloud-auth-plugin", "plugin", "gke"]);
         let azures = ["/bin/kubelogin", "get-token", "--server-id", "x"];
-        assert_eq!(spelled(&azures)[1..4], ["plugin", "aks", "get-token"]);
-        assert_eq!(spelled(&["kubelogin", "get-token", "--oidc-issuer-url=x"])[1..3], ["plugin", "oidc"]);
+        assert_eq!(expanded(&azures)[1..4], ["plugin", "aks", "get-token"]);
+        assert_eq!(expanded(&["kubelogin", "get-token", "--oidc-issuer-url=x"])[1..3], ["plugin", "oidc"]);
         for (published, plugin) in
             [("ecr-credential-provider", "ecr"), ("auth-provider-gcp", "gar"), ("acr-credential-provider", "acr")]
         {
             let path = format!("/opt/bin/{published}");
-            assert_eq!(spelled(&[&path, "get-credentials"]), [&path, "plugin", plugin, "get-credentials"]);
+            assert_eq!(expanded(&[&path, "get-credentials"]), [&path, "plugin", plugin, "get-credentials"]);
         }
     }
 
     #[test]
-    fn a_link_can_name_the_plugin_behind_the_cache() {
-        assert_eq!(spelled(&["credlet-cache", "ls"]), ["credlet-cache", "cache", "ls"]);
-        assert_eq!(spelled(&["credlet-cache-aws", "eks"]), ["credlet-cache-aws", "cache", "--", "aws", "eks"]);
+    fn expands_cache_links() {
+        assert_eq!(expanded(&["credlet-cache", "ls"]), ["credlet-cache", "cache", "ls"]);
+        assert_eq!(expanded(&["credlet-cache-aws", "eks"]), ["credlet-cache-aws", "cache", "--", "aws", "eks"]);
     }
 
     #[test]
-    fn other_names_are_the_command_itself() {
+    fn leaves_other_names_unchanged() {
         for name in ["credlet", "./credlet", "kubectl-credlet", "credlet-", "credlet-linux-amd64", "", "/"] {
-            assert_eq!(spelled(&[name, "get", "/"]), [name, "get", "/"]);
+            assert_eq!(expanded(&[name, "get", "/"]), [name, "get", "/"]);
         }
-        assert_eq!(spelled(&[]), [""; 0]);
+        assert_eq!(expanded(&[]), [""; 0]);
     }
 }

@@ -1,52 +1,61 @@
-//! What went wrong, as a person at a terminal should read it.
+//! The error of a subcommand: message, hints and exit code.
 
 use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use credlet_client::http::BoxError;
-use credlet_client::kubeconfig::KubeconfigError;
-use credlet_client::{AuthError, ClientError, conn};
-use credlet_core::{Ended, PolicyError, PolicyFileError};
+use credlet_client::{AuthError, ClientBuildError};
+use credlet_exec::{PolicyError, PolicyFileError, ProcessExit};
+use credlet_kubeconfig::KubeconfigError;
 
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 use crate::printer::style;
 
-/// Why a verb did not do what it is for.
+/// Error that ends a subcommand.
 #[derive(Debug)]
 pub(crate) struct CliError {
-    exit: Exit,
-    /// One line or more, with all causes in it.
+    exit: ExitStatus,
+    /// One or more lines, including all sources of the error.
     message: String,
     hints: Vec<String>,
-    /// A plugin that had the terminal was ended by this signal, and so by the person who waits for us.
+    /// Signal by which the user stopped an interactive plugin or a prompt. The process exits by the same signal.
     signal: Option<i32>,
 }
 
 impl CliError {
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: ExitStatus, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), hints: Vec::new(), signal: None }
     }
 
-    /// The command line, or a file that it names, is wrong.
+    /// Returns an error for an invalid command line, an invalid kubeconfig or an unusable file that they name (exit code 2).
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, message)
+        Self::new(ExitStatus::Usage, message)
     }
 
-    /// An error with all its causes.
-    fn caused(exit: Exit, error: &(dyn StdError + 'static)) -> Self {
+    /// Returns an error for a failure of credlet or of the operating system (exit code 70).
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(ExitStatus::Internal, message)
+    }
+
+    /// Returns an error with the messages of `error` and of all its sources.
+    fn from_chain(exit: ExitStatus, error: &(dyn StdError + 'static)) -> Self {
         Self::new(exit, chain(error))
     }
 
-    /// With something to do about it.
+    /// Returns the error of a prompt that a signal interrupted.
+    pub(crate) fn interrupted(signal: i32) -> Self {
+        Self { signal: Some(signal), ..Self::new(ExitStatus::NoCredential, format!("interrupted by signal {signal}")) }
+    }
+
+    /// Adds a hint, which is printed on a separate line.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    pub(crate) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> ExitStatus {
         self.exit
     }
 
@@ -58,23 +67,24 @@ impl CliError {
         &self.hints
     }
 
-    /// Tells the person, and gives the code for the script.
+    /// Prints the error and its hints, and returns the exit code. Further lines of a message are indented, so that foreign text in it
+    /// cannot look like another message.
     pub(crate) fn report(&self) -> ExitCode {
         if let Some(signal) = self.signal {
-            crate::runtime::die_of(signal);
+            crate::runtime::exit_by_signal(signal);
         }
         let style = style::stderr();
         let mut stderr = std::io::stderr().lock();
-        // Without anybody to tell, the code says it.
-        let _ = writeln!(stderr, "{} {}", style.bad("error:"), credlet_api::visible(&self.message));
+        // A closed standard error is ignored: the exit code still reports the failure.
+        let _ = writeln!(stderr, "{} {}", style.bad("error:"), credlet_api::escape_indented(&self.message));
         for hint in &self.hints {
-            let _ = writeln!(stderr, "{} {}", style.strong("hint:"), credlet_api::visible(hint));
+            let _ = writeln!(stderr, "{} {}", style.strong("hint:"), credlet_api::escape_indented(hint));
         }
         self.exit.into()
     }
 }
 
-/// The error and all its causes in one line, each of them once.
+/// Joins the messages of an error and its sources, without repeating a source that the message already ends with.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |&cause| cause.source()) {
@@ -89,43 +99,45 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
 impl From<KubeconfigError> for CliError {
     fn from(error: KubeconfigError) -> Self {
         match &error {
-            KubeconfigError::Invalid { mistakes } if mistakes.len() > 1 => Self::usage(listed("mistakes", mistakes)),
-            KubeconfigError::Unreadable { files } if files.len() > 1 => Self::usage(listed("unreadable files", files)),
-            KubeconfigError::NoSuchContext { .. } => {
-                Self::caused(Exit::Usage, &error).hint("`kubectl config get-contexts` lists the contexts there are")
+            KubeconfigError::Invalid { errors } if errors.len() > 1 => Self::usage(format_list("errors", errors)),
+            KubeconfigError::Unreadable { files } if files.len() > 1 => {
+                Self::usage(format_list("unreadable files", files))
             }
-            KubeconfigError::Nothing { .. } => {
-                Self::caused(Exit::Usage, &error).hint("name a file with --kubeconfig or in $KUBECONFIG")
+            KubeconfigError::NoSuchContext { .. } => Self::from_chain(ExitStatus::Usage, &error)
+                .hint("run `kubectl config get-contexts` to list the contexts"),
+            KubeconfigError::NotConfigured { .. } => {
+                Self::from_chain(ExitStatus::Usage, &error).hint("name a file with --kubeconfig or in $KUBECONFIG")
             }
-            _ => Self::caused(Exit::Usage, &error),
+            _ => Self::from_chain(ExitStatus::Usage, &error),
         }
     }
 }
 
-fn listed<T: Display>(what: &str, items: &[T]) -> String {
+fn format_list<T: Display>(what: &str, items: &[T]) -> String {
     let lines = items.iter().map(|item| format!("\n  {item}"));
-    format!("the kubeconfig has {} {what}:{}", items.len(), lines.collect::<String>())
+    format!("invalid kubeconfig: {} {what}:{}", items.len(), lines.collect::<String>())
 }
 
-impl From<ClientError> for CliError {
-    fn from(error: ClientError) -> Self {
+impl From<ClientBuildError> for CliError {
+    fn from(error: ClientBuildError) -> Self {
         match error {
-            ClientError::Connection(error) => error.into(),
-            ClientError::Credential(error) => error.into(),
-            error => Self::caused(Exit::Usage, &error),
+            ClientBuildError::Connection(error) => error.into(),
+            ClientBuildError::Credential(error) => error.into(),
+            error => Self::from_chain(ExitStatus::Usage, &error),
         }
     }
 }
 
 impl From<PolicyFileError> for CliError {
     fn from(error: PolicyFileError) -> Self {
-        Self::caused(Exit::Denied, &error)
+        Self::from_chain(ExitStatus::PolicyDenied, &error)
     }
 }
 
 impl From<PolicyError> for CliError {
     fn from(error: PolicyError) -> Self {
-        Self::caused(Exit::Denied, &error)
+        let hints = error.hints();
+        Self { hints, ..Self::from_chain(ExitStatus::PolicyDenied, &error) }
     }
 }
 
@@ -137,74 +149,76 @@ impl From<AuthError> for CliError {
 
 impl From<&AuthError> for CliError {
     fn from(error: &AuthError) -> Self {
-        use credlet_core::Error as Plugin;
+        use credlet_exec::Error as Plugin;
         let (exit, signal) = match error {
-            AuthError::Plugin(Plugin::Refused(_)) => (Exit::Denied, None),
-            AuthError::Plugin(Plugin::Misconfigured(_)) => (Exit::Usage, None),
-            AuthError::Plugin(plugin) if plugin.time_limit().is_some() => (Exit::TimedOut, None),
-            AuthError::Plugin(Plugin::Failed { ended: Ended::Killed(signal), .. }) => {
-                (Exit::NoCredential, by_person(*signal))
+            AuthError::Plugin(Plugin::Denied(_)) => (ExitStatus::PolicyDenied, None),
+            AuthError::Plugin(Plugin::InvalidConfig(_)) => (ExitStatus::Usage, None),
+            AuthError::Plugin(plugin) if plugin.time_limit().is_some() => (ExitStatus::TimedOut, None),
+            AuthError::Plugin(Plugin::Failed { exit: ProcessExit::Killed(signal), .. }) => {
+                (ExitStatus::NoCredential, terminal_signal(*signal))
             }
-            _ => (Exit::NoCredential, None),
+            _ => (ExitStatus::NoCredential, None),
         };
         let hints = error.hints();
-        Self { hints, signal, ..Self::caused(exit, error) }
+        Self { hints, signal, ..Self::from_chain(exit, error) }
     }
 }
 
-/// Ctrl-C and Ctrl-\ at the terminal, which a plugin that talks to a person has while it runs.
-fn by_person(signal: i32) -> Option<i32> {
+/// Returns the signal if it is sent by Ctrl-C or Ctrl-\, which the terminal delivers to an interactive plugin.
+fn terminal_signal(signal: i32) -> Option<i32> {
     let typed = [rustix::process::Signal::INT, rustix::process::Signal::QUIT];
     typed.iter().any(|typed| typed.as_raw() == signal).then_some(signal)
 }
 
-impl From<conn::Error> for CliError {
-    fn from(error: conn::Error) -> Self {
+impl From<credlet_http::HttpError> for CliError {
+    fn from(error: credlet_http::HttpError) -> Self {
         (&error).into()
     }
 }
 
-impl From<&conn::Error> for CliError {
-    fn from(error: &conn::Error) -> Self {
-        use conn::Error as Conn;
+impl From<&credlet_http::HttpError> for CliError {
+    fn from(error: &credlet_http::HttpError) -> Self {
+        use credlet_http::HttpError as Conn;
         let exit = match error {
-            Conn::Server { .. } | Conn::ProxyUrl { .. } | Conn::Roots { .. } | Conn::OtherServer { .. } => Exit::Usage,
-            Conn::Identity { .. } | Conn::ExecProxy { .. } | Conn::NotRenewed { .. } => Exit::NoCredential,
-            Conn::TimedOut { .. } => Exit::TimedOut,
-            _ => Exit::Unreachable,
+            Conn::InvalidServer { .. }
+            | Conn::InvalidProxy { .. }
+            | Conn::TrustRoots { .. }
+            | Conn::OtherServer { .. } => ExitStatus::Usage,
+            Conn::ClientCertificate { .. } | Conn::ExecProxy { .. } | Conn::NotRenewed { .. } => {
+                ExitStatus::NoCredential
+            }
+            Conn::TimedOut { .. } => ExitStatus::TimedOut,
+            _ => ExitStatus::Unreachable,
         };
-        let told = Self::caused(exit, error);
+        let cli_error = Self::from_chain(exit, error);
         match error {
             Conn::Unreachable { .. } | Conn::TimedOut { .. } => {
-                told.hint("`credlet config resolve` shows which file and line the address comes from")
+                cli_error.hint("run `credlet config resolve` to see which file and line the address comes from")
             }
             Conn::ExecProxy { .. } => {
-                told.hint("CLIENT_EXEC_PROXY=false runs the plugin without offering it to start a proxy")
+                cli_error.hint("set CLIENT_EXEC_PROXY=false to run the plugin without an exec proxy")
             }
-            Conn::Certificate { .. } => told.hint(
+            Conn::Certificate { .. } => cli_error.hint(
                 "check `certificate-authority-data` and `tls-server-name` of the cluster; \
-                 `credlet config resolve` shows where they come from",
+                 run `credlet config resolve` to see where they come from",
             ),
             Conn::Handshake { .. } => {
-                told.hint("`credlet whoami` and `credlet token` show the certificate that is sent")
+                cli_error.hint("run `credlet whoami` or `credlet token` to see the certificate that is sent")
             }
-            _ => told,
+            _ => cli_error,
         }
     }
 }
 
-/// What a request fails with: one of the above, unknown to the compiler.
-impl From<BoxError> for CliError {
-    fn from(error: BoxError) -> Self {
-        let known = |error: &(dyn StdError + 'static)| {
-            if let Some(error) = error.downcast_ref::<conn::Error>() {
-                return Some(error.into());
-            }
-            if let Some(error) = error.downcast_ref::<std::sync::Arc<AuthError>>() {
-                return Some((&**error).into());
-            }
-            error.downcast_ref::<AuthError>().map(Self::from)
-        };
-        known(&*error).unwrap_or_else(|| Self::caused(Exit::Usage, &*error))
+impl From<credlet_client::Error> for CliError {
+    fn from(error: credlet_client::Error) -> Self {
+        use credlet_client::Error as Request;
+        match error {
+            Request::Kubeconfig(error) => error.into(),
+            Request::Config(error) => error.into(),
+            Request::Credential(error) => (&*error).into(),
+            Request::Connection(error) => error.into(),
+            error => Self::from_chain(ExitStatus::Usage, &error),
+        }
     }
 }

@@ -1,26 +1,26 @@
 use std::process::ExitCode;
 
-/// What a script sees. The numbers are a promise; `docs/guide/exit-codes.md` says what belongs to each.
+/// Exit codes. Scripts rely on the numbers; `docs/guide/exit-codes.md` documents them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// It was done.
-    Ok = 0,
-    /// The server said no.
-    Refused = 1,
-    /// The command line, the kubeconfig or a file that they name is wrong.
+pub(crate) enum ExitStatus {
+    Success = 0,
+    /// The server returned an error response (any status other than 2xx).
+    ServerError = 1,
+    /// The command line, the kubeconfig or a file that they name is invalid.
     Usage = 2,
-    /// The credential could not be had.
+    /// No credential: the plugin is missing, failed or returned invalid output.
     NoCredential = 3,
-    /// The plugin policy does not allow it.
-    Denied = 4,
-    /// It took too long.
+    /// The plugin policy denies the program.
+    PolicyDenied = 4,
     TimedOut = 5,
-    /// The server could not be reached.
+    /// The server could not be reached or its certificate is not trusted.
     Unreachable = 6,
+    /// Internal or operating system failure that the command line cannot cause: `EX_SOFTWARE` of sysexits.h.
+    Internal = 70,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitStatus> for ExitCode {
+    fn from(exit: ExitStatus) -> Self {
         Self::from(exit as u8)
     }
 }

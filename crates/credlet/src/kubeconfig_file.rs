@@ -1,23 +1,23 @@
-//! Kubeconfig files, for the verbs that edit them.
+//! Reads kubeconfig files for subcommands that edit them.
 
 use std::path::Path;
 
+use credlet_platform::fs::{ReadError, read_bounded};
 use zeroize::Zeroizing;
 
 use crate::error::CliError;
 
-/// Larger files are no kubeconfigs.
+/// Size limit in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// `None`: there is no such file, which is fine for one of several.
+/// Reads a regular file. Returns `None` if it does not exist: `$KUBECONFIG` may list missing files.
 pub(crate) fn read(path: &Path) -> Result<Option<Zeroizing<String>>, CliError> {
-    let fail = |error: std::io::Error| CliError::usage(format!("{}: {error}", path.display()));
-    match path.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Ok(about) if !about.is_file() || about.len() > LARGEST => {
-            Err(CliError::usage(format!("{} is not an ordinary file", path.display())))
-        }
-        Ok(_) => std::fs::read_to_string(path).map(|text| Some(Zeroizing::new(text))).map_err(fail),
-        Err(error) => Err(fail(error)),
-    }
+    let fail =
+        |reason: &dyn std::fmt::Display| CliError::usage(format!("invalid kubeconfig {}: {reason}", path.display()));
+    let bytes = match read_bounded(path, LARGEST) {
+        Err(ReadError::NotFound) => return Ok(None),
+        read => read.map_err(|error| fail(&error))?,
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| fail(&"not UTF-8"))?;
+    Ok(Some(Zeroizing::new(text.to_owned())))
 }

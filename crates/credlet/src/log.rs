@@ -1,23 +1,23 @@
-//! `-v`: what the libraries say of their work, on standard error or in a daemon's file.
+//! Log output of `-v`, to standard error or to the log file of a daemon.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-use credlet_core::{Clock as _, SystemClock};
-use credlet_proxy::server::{ACCESS, LogFile};
+use credlet_exec::{Clock as _, SystemClock};
+use credlet_proxy::server::{ACCESS_LOG_TARGET, LogFile};
 use tracing::field::{Field, Visit};
 use tracing::metadata::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Warnings always; `-v 3` and `-v 4` what happens, `-v 5` and `-v 6` how, `-v 7` and more every step.
+/// Installs the subscriber for standard error. Warnings are always logged, INFO from `-v 3`, DEBUG from `-v 5`, TRACE from `-v 7`.
 pub(crate) fn install(verbosity: u8) {
-    Lines { level: level(verbosity), file: None }.install();
+    LineSubscriber { level: level(verbosity), file: None }.install();
 }
 
-/// The same for a daemon, which nobody watches: what happens always, and each request with `-v 3`.
+/// Installs the subscriber for a daemon, which logs INFO events always and the access log from `-v 3`.
 pub(crate) fn install_in(file: LogFile, verbosity: u8) {
-    Lines { level: level(verbosity), file: Some(file) }.install();
+    LineSubscriber { level: level(verbosity), file: Some(file) }.install();
 }
 
 fn level(verbosity: u8) -> Level {
@@ -29,24 +29,24 @@ fn level(verbosity: u8) -> Level {
     }
 }
 
-/// Writes our own events as lines. Spans are not used by our libraries; those of others are not ours to show.
-struct Lines {
+/// Writes events of `credlet` targets as lines. Spans are ignored: the credlet crates do not use them.
+struct LineSubscriber {
     level: Level,
     /// `None`: standard error.
     file: Option<LogFile>,
 }
 
-impl Lines {
+impl LineSubscriber {
     fn install(self) {
-        // An error would mean that there is one already, which is as good.
+        // Fails only if a subscriber is installed already.
         let _ = tracing::subscriber::set_global_default(self);
     }
 }
 
-impl Subscriber for Lines {
+impl Subscriber for LineSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let level = match self.file {
-            Some(_) if metadata.target() != ACCESS => self.level.max(Level::INFO),
+            Some(_) if metadata.target() != ACCESS_LOG_TARGET => self.level.max(Level::INFO),
             _ => self.level,
         };
         metadata.is_event() && *metadata.level() <= level && metadata.target().starts_with("credlet")
@@ -57,11 +57,11 @@ impl Subscriber for Lines {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
+        let mut line = EventFields::default();
         event.record(&mut line);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
         let level = if level == "warn" { "warning" } else { &level };
-        let text = credlet_api::visible(&format!("{level}: {}{}", line.message, line.fields));
+        let text = credlet_api::escape_line(&format!("{level}: {}{}", line.message, line.fields));
         match &self.file {
             Some(file) => file.add(&format!("{:.3} {text}", SystemClock::new().now())),
             None => drop(writeln!(std::io::stderr().lock(), "{text}")),
@@ -82,12 +82,12 @@ impl Subscriber for Lines {
 }
 
 #[derive(Default)]
-struct Line {
+struct EventFields {
     message: String,
     fields: String,
 }
 
-impl Visit for Line {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // Writing into a String cannot fail.
         let _ = match field.name() {

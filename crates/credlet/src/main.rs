@@ -1,43 +1,59 @@
-//! `credlet`, the command: arguments in, exit code out, and the only place that prints.
+//! The `credlet` command. Only this crate prints and exits.
 //!
-//! **The path:** [`early`] looks at the name and the first words, for those who cannot wait → [`args`] is the command
-//! line, all of it → [`settings`] turns the common flags into what a client is made of → [`commands`] has one file for each verb →
-//! [`printer`] writes what was found, [`error`] what went wrong, [`exit`] is what a script sees of it.
+//! [`early`] dispatches on `argv[0]` and runs plugins before the command line is parsed. [`args`] defines the command line,
+//! [`settings`] turns the global flags into a kubeconfig, a policy and client options, and [`commands`] has one module per
+//! subcommand. [`printer`] writes the output, [`error`] the error message, and [`exit`] defines the exit codes.
 
 mod args;
 mod commands;
 mod credential;
+mod credential_details;
 mod duration;
 mod early;
 mod error;
 mod exit;
-mod facts;
 mod kubeconfig_file;
 mod log;
+mod plugins;
 mod printer;
 mod runtime;
 mod settings;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Args, Command};
+use crate::args::{CliArgs, Command};
+
+/// Prints a usage error or help, and exits. An error quotes arguments, which may come from a kubeconfig: if one of them contains
+/// control characters, the message is printed without colours and with those characters escaped. clap's own renderer strips
+/// escape sequences only when colours are off.
+fn exit_with_usage(error: &clap::Error, args: &[OsString]) -> ! {
+    let is_plain = |arg: &OsString| arg.to_str().is_some_and(|arg| arg.chars().all(credlet_api::is_displayable));
+    if args.iter().all(is_plain) {
+        error.exit();
+    }
+    let message = error.render().to_string();
+    // A closed standard error is not an error.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), credlet_api::escape_control_chars(&message).as_bytes());
+    signal_hook::low_level::exit(error.exit_code())
+}
 
 fn main() -> ExitCode {
-    let words = early::words();
-    if let Some(code) = early::run(&words) {
+    let argv = early::args();
+    if let Some(code) = early::run(&argv) {
         return code;
     }
-    // Says what is wrong with the words, or shows help, and ends the process.
-    let Args { global, command } = Args::parse_from(&words);
-    if !command.keeps_a_log() {
+    let CliArgs { global, command } =
+        CliArgs::try_parse_from(&argv).unwrap_or_else(|error| exit_with_usage(&error, &argv));
+    if !command.logs_to_file() {
         log::install(global.verbosity);
     }
     let outcome = match command {
         Command::Plugin(args) => return commands::plugin::run(&args),
         Command::Cache(args) => return commands::cache::run(args, &global),
-        Command::Proxy(args) => return commands::proxy::run(args, &global, &words),
+        Command::Proxy(args) => return commands::proxy::run(args, &global, &argv),
         Command::Run(args) => commands::run::run(args, &global),
         Command::Shell(args) => commands::shell::run(args, &global),
         Command::DemoPlugin => return commands::demo::plugin(),

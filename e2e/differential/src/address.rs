@@ -2,7 +2,7 @@ use fastrand::Rng;
 
 use crate::random::{pick, rarely, text};
 
-/// What may or may not be a web address: of a proxy, of a server.
+/// Generates valid and invalid addresses of proxies and servers.
 pub(crate) fn odd(rng: &mut Rng) -> String {
     if rarely(rng, 12) {
         return text(rng);

@@ -3,52 +3,50 @@ use std::path::Path;
 use fastrand::Rng;
 use serde_json::Value;
 
-/// Which program answers for the reference.
-pub(crate) enum Reference {
+/// The reference program.
+pub(crate) enum ReferenceProgram {
     /// One of `e2e/cluster/oracle`.
-    Oracle(&'static str),
+    OracleProcess(&'static str),
     /// `e2e/oracle-exec` in this mode.
     Exec(&'static str),
 }
 
-/// Two answers to one query.
+/// Two results for one query.
 pub(crate) struct Difference<'a> {
-    /// As the oracle gave it, with the text of its error.
+    /// The oracle's result, with its error text.
     pub(crate) theirs: &'a Value,
-    /// The same, made plain.
+    /// The oracle's result, normalised.
     pub(crate) plain: &'a Value,
     pub(crate) ours: &'a Value,
-    /// Our error.
     pub(crate) why: &'a str,
 }
 
-/// One question that both sides can be asked. A case is plain JSON, so that it can be shrunk and kept without knowing what
-/// it means: every member of it may be missing.
+/// A query for both sides. A case is plain JSON, so that it can be shrunk and stored generically: every member may be missing.
 pub(crate) trait Comparison: Sync {
-    /// Also the name of its folder under `regressions/`.
+    /// Name, also of its directory under `regressions/`.
     fn name(&self) -> &'static str;
 
-    fn reference(&self) -> Reference;
+    fn reference(&self) -> ReferenceProgram;
 
     fn generate(&self, rng: &mut Rng) -> Value;
 
-    /// The line the oracle is asked. Files of the case are written into `dir`, which both sides see.
+    /// Returns the query line for the oracle. Files of the case are written to `dir`, which both sides read.
     fn query(&self, case: &Value, dir: &Path) -> Value;
 
-    /// Our answer to the same query, in the oracle's words, and our own words if we refuse.
+    /// Returns credlet's result for the query in the oracle's format, and the error text if it is rejected.
     fn ours(&self, query: &Value) -> (Value, String);
 
-    /// Takes out of the oracle's answer what nobody promises, such as the texts of its errors.
+    /// Removes unspecified parts of the oracle's result, such as error texts.
     fn plain(&self, theirs: &mut Value);
 
-    /// Why the two may differ on this query: the reason that `docs/behaviour.md` gives.
+    /// Returns the reason of `docs/behaviour.md` why the two may differ on this query.
     fn deliberate(&self, _query: &Value, _difference: &Difference<'_>) -> Option<&'static str> {
         None
     }
 
-    /// Spoils the query on its way to our side, like a bug would.
+    /// Changes the query for credlet's side, as a bug would.
     fn plant(&self, query: &mut Value);
 
-    /// Which kind of case this turned out to be, to see that all kinds are there.
+    /// Classifies the case, to verify that all kinds occur.
     fn kind(&self, theirs: &Value) -> String;
 }

@@ -1,4 +1,4 @@
-//! What becomes of a plugin's answer.
+//! Decoding of plugin output.
 
 use std::future::Future;
 use std::path::Path;
@@ -6,48 +6,48 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use credlet_api::exec::{ApiVersion, ExecConfig};
-use credlet_core::{
-    Ended, ExecOptions, ExecPlugin, Finished, FixedEnv, NoObserver, Program, RunError, Runner, Source as _,
-    SystemClock, Why, World,
+use credlet_exec::{
+    CommandSpec, CompletedProcess, ExecOptions, ExecPlugin, FetchReason, FixedEnv, NoopObserver, Platform, ProcessExit,
+    ProcessRunner, RunError, Source as _, SystemClock,
 };
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use crate::comparison::{Comparison, Difference, Reference};
+use crate::comparison::{Comparison, Difference, ReferenceProgram};
 use crate::document;
-use crate::pki::Pki;
+use crate::pki::TestPki;
 use crate::random::{json as any, maybe, pick, rarely, text};
 
-pub(crate) struct Decode<'a> {
-    pki: &'a Pki,
+pub(crate) struct DecodeComparison<'a> {
+    pki: &'a TestPki,
     runtime: tokio::runtime::Runtime,
 }
 
-impl<'a> Decode<'a> {
-    pub(crate) fn new(pki: &'a Pki) -> Self {
+impl<'a> DecodeComparison<'a> {
+    pub(crate) fn new(pki: &'a TestPki) -> Self {
         Self { pki, runtime: tokio::runtime::Builder::new_current_thread().build().expect("a runtime") }
     }
 }
 
-/// "Runs" a program by having its output ready.
+/// A runner that returns prepared output.
 #[derive(Debug)]
-struct Printed(Vec<u8>);
+struct PreparedOutput(Vec<u8>);
 
-impl Runner for Printed {
-    fn run(&self, _: Program) -> Pin<Box<dyn Future<Output = Result<Finished, RunError>> + Send + '_>> {
+impl ProcessRunner for PreparedOutput {
+    fn run(&self, _: CommandSpec) -> Pin<Box<dyn Future<Output = Result<CompletedProcess, RunError>> + Send + '_>> {
         let stdout = Zeroizing::new(self.0.clone());
-        Box::pin(async { Ok(Finished { ended: Ended::Exited(0), stdout, stderr: Zeroizing::default() }) })
+        Box::pin(async { Ok(CompletedProcess { exit: ProcessExit::Exited(0), stdout, stderr: Zeroizing::default() }) })
     }
 }
 
-impl Comparison for Decode<'_> {
+impl Comparison for DecodeComparison<'_> {
     fn name(&self) -> &'static str {
         "decode"
     }
 
-    fn reference(&self) -> Reference {
-        Reference::Exec("decode")
+    fn reference(&self) -> ReferenceProgram {
+        ReferenceProgram::Exec("decode")
     }
 
     fn generate(&self, rng: &mut Rng) -> Value {
@@ -86,15 +86,15 @@ impl Comparison for Decode<'_> {
         let text = |name: &str| query[name].as_str().unwrap_or_default();
         let refused = |why: String| (json!({"accepted": false}), why);
         let Ok(version) = text("apiVersion").parse::<ApiVersion>() else { return refused("no version".to_owned()) };
-        let world = World {
+        let platform = Platform {
             clock: Arc::new(SystemClock::new()),
             env: Arc::new(FixedEnv::new([("PATH", "/bin:/usr/bin")])),
-            runner: Arc::new(Printed(text("stdout").as_bytes().to_vec())),
-            observer: Arc::new(NoObserver),
+            runner: Arc::new(PreparedOutput(text("stdout").as_bytes().to_vec())),
+            observer: Arc::new(NoopObserver),
         };
         let plugin =
-            ExecPlugin::new(ExecConfig::new("sh", version), None, ExecOptions::default(), world).expect("a plugin");
-        match self.runtime.block_on(plugin.fetch(&Why::Wanted)) {
+            ExecPlugin::new(ExecConfig::new("sh", version), None, ExecOptions::default(), platform).expect("a plugin");
+        match self.runtime.block_on(plugin.fetch(&FetchReason::Miss)) {
             Err(error) => refused(error.to_string()),
             Ok(fetched) => {
                 let answer = json!({
@@ -124,11 +124,11 @@ impl Comparison for Decode<'_> {
             if why.contains("control character") && token.contains(char::is_control) {
                 return Some("a token with a control character fits into no header (W27)");
             }
-            // Go makes JSON of YAML first, and drops what is there twice on the way.
+            // Go converts YAML to JSON first, which drops duplicate keys.
             let stdout = query["stdout"].as_str().unwrap_or_default();
             let twice = stdout.lines().filter(|line| line.trim_start().starts_with("token:")).count() > 1
                 || stdout.matches("\"token\": ").count() > 1;
-            if why.contains("`status.token` that is not a string") && twice {
+            if why.contains("invalid `status.token`: expected a string") && twice {
                 return Some("in YAML too, what is there twice must be right twice");
             }
         }
@@ -227,8 +227,8 @@ fn status(rng: &mut Rng) -> Value {
     Value::Object(status)
 }
 
-/// Certificates where their names are.
-pub(crate) fn fill(value: &mut Value, pki: &Pki) {
+/// Replaces names by certificates.
+pub(crate) fn fill(value: &mut Value, pki: &TestPki) {
     match value {
         Value::String(text) if text.contains('@') => *text = pki.fill(text),
         Value::Array(items) => items.iter_mut().for_each(|item| fill(item, pki)),

@@ -1,7 +1,6 @@
-//! Writes a document the way people, and generators, do.
+//! Writes documents in the styles of people and generators.
 //!
-//! A member `name#2` is written as a second `name`; a member `$plain` alone in an object stands for text that goes into YAML
-//! without quotes.
+//! A member `name#2` is written as a second `name`. An object with the single member `$plain` is written to YAML as unquoted text.
 
 use serde_json::Value;
 
@@ -24,11 +23,11 @@ pub(crate) fn write(value: &Value, style: &str) -> String {
 fn pretty(value: &Value) -> String {
     let mut compact = String::new();
     flow(value, &mut compact, false);
-    // Only where it does not fall into a string: after the outermost brace.
+    // After the outermost brace, so that it is not inside a string.
     format!("\n  {compact}\n\n")
 }
 
-/// JSON, or YAML that looks like it.
+/// JSON, or YAML in flow style.
 fn flow(value: &Value, out: &mut String, yaml: bool) {
     match value {
         Value::Object(members) => {
@@ -104,7 +103,7 @@ fn line(value: &Value, out: &mut String) {
     out.push('\n');
 }
 
-/// Without quotes where nobody could misread it.
+/// Unquoted where that is unambiguous.
 fn scalar(text: &str) -> String {
     let clear = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
@@ -112,7 +111,7 @@ fn scalar(text: &str) -> String {
     if clear { text.to_owned() } else { quoted(text) }
 }
 
-/// A JSON string, with what YAML 1.1 and 1.2 take for different things (line breaks, mostly) escaped.
+/// A JSON string in which characters that differ between YAML 1.1 and 1.2 (mostly line breaks) are escaped.
 fn quoted(text: &str) -> String {
     let mut out = String::new();
     for c in Value::from(text).to_string().chars() {

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use credlet_api::exec::{ApiVersion, Cluster, ExecCredentialSpec, Extension};
+use credlet_api::exec::{ApiVersion, Cluster, ExecCredentialSpec, RawExtension};
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use crate::comparison::{Comparison, Difference, Reference};
+use crate::comparison::{Comparison, Difference, ReferenceProgram};
 use crate::document;
 use crate::random::{json as any, maybe, pick, text};
 
@@ -19,8 +19,8 @@ impl Comparison for ExecInfo {
         "exec-info"
     }
 
-    fn reference(&self) -> Reference {
-        Reference::Exec("exec-info")
+    fn reference(&self) -> ReferenceProgram {
+        ReferenceProgram::Exec("exec-info")
     }
 
     fn generate(&self, rng: &mut Rng) -> Value {
@@ -45,7 +45,7 @@ impl Comparison for ExecInfo {
         let mut query = case.clone();
         let version = case["apiVersion"].as_str().unwrap_or_default();
         query["apiVersion"] = format!("client.authentication.k8s.io/{version}").into();
-        // Without a terminal some modes are refused before anything is written.
+        // Without a terminal some modes are rejected before the request is encoded.
         if query["interactiveMode"]
             .as_str()
             .is_none_or(|mode| mode == "Always" && case["tty"] != true || mode.is_empty())
@@ -91,7 +91,7 @@ impl Comparison for ExecInfo {
     }
 }
 
-/// The query in our types. `None`: it cannot be said in them.
+/// Returns the query in credlet's types. `None`: not representable.
 fn spec(query: &Value) -> Option<(ApiVersion, ExecCredentialSpec)> {
     let version = query["apiVersion"].as_str()?.parse().ok()?;
     let interactive = query["tty"] == true && query["interactiveMode"] != "Never";
@@ -108,7 +108,7 @@ fn spec(query: &Value) -> Option<(ApiVersion, ExecCredentialSpec)> {
                 certificate_authority_data: STANDARD.decode(text("caData")).ok()?,
                 proxy_url: text("proxyURL").into(),
                 disable_compression: flag("disableCompression"),
-                config: config.map(Extension::from_json).transpose().ok()?,
+                config: config.map(RawExtension::from_json).transpose().ok()?,
             })
         }
         _ => None,

@@ -1,10 +1,10 @@
-//! Asks our code and the reference's the same generated questions, and compares the answers.
+//! Differential tests: runs credlet and the Go reference on the same generated cases and compares the results.
 //!
-//! **The path:** a [`Comparison`] makes a case from the seed → [`Oracle`](oracle::Oracle) asks the Go program beside us → the comparison asks
-//! our own code → a difference that is not deliberate is shrunk → a file under `regressions/`, which is replayed first in
-//! every run from then on.
+//! A [`Comparison`] generates a case from the seed, an [`OracleProcess`](oracle::OracleProcess) queries the Go program, and the comparison runs
+//! credlet's code. A difference that is not deliberate is shrunk and stored under `regressions/`, which every later run replays
+//! first.
 //!
-//! With `--self-test` each comparison gets a bug planted into our side, and must see it.
+//! With `--self-test` each comparison must detect a bug planted into credlet's side.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -36,29 +36,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Parser;
 
 use crate::comparison::Comparison;
-use crate::run::Run;
+use crate::run::ComparisonRun;
 
 #[derive(Parser)]
 struct Args {
-    /// The folder of the oracles that e2e/cluster/build makes.
+    /// Directory of the oracles built by e2e/cluster/build
     #[arg(long)]
     oracles: PathBuf,
     /// The oracle of client-go's exec plugins.
     #[arg(long)]
     oracle_exec: PathBuf,
-    /// Where failing cases are kept.
+    /// Directory of failing cases
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/regressions"))]
     regressions: PathBuf,
-    /// Cases of each comparison.
+    /// Number of cases per comparison
     #[arg(long, default_value_t = 10_000)]
     cases: usize,
-    /// What the cases are made from: the same seed, the same cases. By default the time.
+    /// Seed of the generator; the same seed generates the same cases. Default: the time
     #[arg(long)]
     seed: Option<u64>,
-    /// Plant a bug into our side of each comparison, which must be seen.
+    /// Plant a bug into credlet's side of each comparison, which must be detected
     #[arg(long)]
     self_test: bool,
-    /// Which comparisons. By default all.
+    /// Comparisons to run. Default: all
     only: Vec<String>,
 }
 
@@ -66,18 +66,18 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let seed = args.seed.unwrap_or(now);
-    let pki = pki::Pki::new();
+    let pki = pki::TestPki::new();
     let mut all: Vec<Box<dyn Comparison>> = vec![
-        Box::new(clientcmd::ClientCmd::new(&pki)),
+        Box::new(clientcmd::ClientCmdComparison::new(&pki)),
         Box::new(exec_info::ExecInfo),
-        Box::new(decode::Decode::new(&pki)),
-        Box::new(proxy::Proxies),
+        Box::new(decode::DecodeComparison::new(&pki)),
+        Box::new(proxy::ProxyComparison),
     ];
-    all.extend(kubelet::Kubelet::ALL.map(|about| Box::new(about) as Box<dyn Comparison>));
+    all.extend(kubelet::KubeletComparison::ALL.map(|about| Box::new(about) as Box<dyn Comparison>));
     all.retain(|comparison| args.only.is_empty() || args.only.iter().any(|name| name == comparison.name()));
     println!("seed {seed}");
     let run = |comparison: &dyn Comparison| {
-        let run = Run {
+        let run = ComparisonRun {
             comparison,
             oracles: &args.oracles,
             oracle_exec: &args.oracle_exec,
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
         };
         if args.self_test { run.sees_a_planted_bug() } else { run.agrees() }
     };
-    // Two at a time: the first takes about as long as all others.
+    // Two at a time: the first takes as long as all others together.
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..2 {

@@ -4,26 +4,26 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::comparison::Reference;
+use crate::comparison::ReferenceProgram;
 
-/// A running Go program that answers line by line.
-pub(crate) struct Oracle {
+/// A running Go program that responds line by line.
+pub(crate) struct OracleProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
-impl Oracle {
-    pub(crate) fn start(reference: &Reference, oracles: &Path, oracle_exec: &Path) -> Self {
+impl OracleProcess {
+    pub(crate) fn start(reference: &ReferenceProgram, oracles: &Path, oracle_exec: &Path) -> Self {
         let mut command = match reference {
-            Reference::Oracle(name) => Command::new(oracles.join(format!("oracle-{name}"))),
-            Reference::Exec(mode) => {
+            ReferenceProgram::OracleProcess(name) => Command::new(oracles.join(format!("oracle-{name}"))),
+            ReferenceProgram::Exec(mode) => {
                 let mut command = Command::new(oracle_exec);
                 command.arg(mode);
                 command
             }
         };
-        // Nothing of whoever runs this may play a part; a home that does not exist has no files in it.
+        // The environment of this process must not influence the result; the home directory does not exist.
         command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent");
         let mut child = command
             .stdin(Stdio::piped())
@@ -45,9 +45,9 @@ impl Oracle {
     }
 }
 
-impl Drop for Oracle {
+impl Drop for OracleProcess {
     fn drop(&mut self) {
-        // The end of its questions is its end.
+        // The oracle exits at end of file.
         drop(self.stdin.take());
         let _ = self.child.wait();
     }

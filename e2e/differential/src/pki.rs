@@ -1,15 +1,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use credlet_testkit::ca::Ca;
+use credlet_testkit::ca::TestCa;
 
-/// Certificates and keys of this run. Cases name them, so that a kept case works with those of any run.
-pub(crate) struct Pki {
+/// Certificates and keys of this run. Cases refer to them by name, so that a stored case works in any run.
+pub(crate) struct TestPki {
     names: Vec<(&'static str, String)>,
 }
 
-impl Pki {
+impl TestPki {
     pub(crate) fn new() -> Self {
-        let ca = Ca::new();
+        let ca = TestCa::new();
         let (one, two) = (ca.client("one").issue(), ca.client("two").issue());
         let key = |pem: &str| pem.to_owned();
         Self {
@@ -23,12 +23,12 @@ impl Pki {
         }
     }
 
-    /// What stands for nothing else: the texts by their names.
+    /// The texts by name.
     pub(crate) fn names(&self) -> &[(&'static str, String)] {
         &self.names
     }
 
-    /// Puts the texts where their names are, and their base64 where it says `@base64:NAME@`.
+    /// Replaces names by their texts, and `@base64:NAME@` by the base64 of the text.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = text.to_owned();
         for (name, pem) in &self.names {

@@ -1,26 +1,26 @@
-//! Which proxy Go uses for an address, and whether we use the same.
+//! Proxy selection by Go's rules.
 
 use std::net::Ipv6Addr;
 use std::path::Path;
 
-use credlet_client::conn::{Proxy, ProxyScheme, Server};
-use credlet_core::FixedEnv;
+use credlet_exec::FixedEnv;
+use credlet_http::{ProxyScheme, ServerAddr, proxy_for};
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 use crate::address;
-use crate::comparison::{Comparison, Difference, Reference};
+use crate::comparison::{Comparison, Difference, ReferenceProgram};
 use crate::random::{maybe, pick, rarely};
 
-pub(crate) struct Proxies;
+pub(crate) struct ProxyComparison;
 
-impl Comparison for Proxies {
+impl Comparison for ProxyComparison {
     fn name(&self) -> &'static str {
         "proxy"
     }
 
-    fn reference(&self) -> Reference {
-        Reference::Oracle("proxy")
+    fn reference(&self) -> ReferenceProgram {
+        ReferenceProgram::OracleProcess("proxy")
     }
 
     fn generate(&self, rng: &mut Rng) -> Value {
@@ -49,11 +49,11 @@ impl Comparison for Proxies {
         let url = query["url"].as_str().expect("a URL");
         let vars = query["env"].as_object().expect("variables");
         let env = FixedEnv::new(vars.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default())));
-        let server = match Server::parse(url) {
+        let server = match ServerAddr::parse(url) {
             Ok(server) => server,
             Err(error) => return (json!({"error": "ORACLE"}), error.to_string()),
         };
-        let answer = match Proxy::choose(None, &server, &env) {
+        let answer = match proxy_for(None, &server, &env) {
             Err(error) => return (json!({"error": ""}), error.to_string()),
             Ok(None) => json!({}),
             Ok(Some(proxy)) => {
@@ -75,7 +75,7 @@ impl Comparison for Proxies {
 
     fn plain(&self, theirs: &mut Value) {
         let Some(members) = theirs.as_object_mut() else { return };
-        // A port is a number, however it is written.
+        // Ports are compared as numbers.
         if let Some(Value::String(proxy)) = members.get_mut("proxy")
             && let Some((place, port)) = proxy.clone().rsplit_once(':')
             && let Ok(port) = port.parse::<u16>()
@@ -88,7 +88,7 @@ impl Comparison for Proxies {
         }
     }
 
-    /// Go finds out when it connects: to this machine for no host, to a host called `http` for what is no URL.
+    /// Go detects these while connecting: to this machine without a host, to a host called `http` for an invalid URL.
     fn deliberate(&self, query: &Value, difference: &Difference<'_>) -> Option<&'static str> {
         let (scheme, place) = difference.theirs["proxy"].as_str()?.split_once("://")?;
         let (host, port) = place.rsplit_once(':')?;
@@ -103,7 +103,7 @@ impl Comparison for Proxies {
         if difference.why.ends_with("that is not UTF-8") && (said("user") || said("password")) {
             return Some("a proxy's user name and password are UTF-8");
         }
-        (unusable && difference.why.ends_with("has no usable host and port"))
+        (unusable && difference.why.ends_with("has an invalid host or port"))
             .then_some("a proxy without a usable host and port is an error at once")
     }
 
@@ -206,7 +206,7 @@ fn proxy_url(rng: &mut Rng) -> String {
     if rarely(rng, 30) {
         return String::new();
     }
-    // Most should be usable.
+    // Most are valid.
     match rng.usize(..3) {
         0 => address::odd(rng),
         _ => {
@@ -216,7 +216,7 @@ fn proxy_url(rng: &mut Rng) -> String {
     }
 }
 
-/// As whom to go there: often nobody, and else a name and a password made of what is escaped, and what should be.
+/// User info of a proxy: often none, else a name and a password with escaped characters and characters that should be escaped.
 fn user(rng: &mut Rng) -> String {
     const PARTS: &[&str] = &[
         "u", "pass", "%40", "%3A", ":", "+", "%2B", "%20", "%2f", "%C3%BC", "%25", "&", "=", "$", ";", ",", "~", "!",

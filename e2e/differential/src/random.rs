@@ -1,17 +1,17 @@
 use fastrand::Rng;
 use serde_json::{Map, Value};
 
-/// One of these.
+/// Returns one of these.
 pub(crate) fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[rng.usize(..choices.len())]
 }
 
-/// Once in `n` times.
+/// Returns `true` with probability 1/`n`.
 pub(crate) fn rarely(rng: &mut Rng, n: usize) -> bool {
     rng.usize(..n) == 0
 }
 
-/// Text with what makes encoders stumble.
+/// Text with characters that encoders get wrong.
 pub(crate) fn text(rng: &mut Rng) -> String {
     const PIECES: &[&str] = &[
         "a",
@@ -55,7 +55,7 @@ pub(crate) fn text(rng: &mut Rng) -> String {
     (0..rng.usize(..6)).map(|_| pick(rng, PIECES)).collect()
 }
 
-/// Puts a member into an object, once in `n` times.
+/// Adds a member to an object with probability 1/`n`.
 pub(crate) fn maybe(
     rng: &mut Rng,
     n: usize,
@@ -69,7 +69,7 @@ pub(crate) fn maybe(
     }
 }
 
-/// Any JSON value, not deep.
+/// Returns a shallow JSON value.
 pub(crate) fn json(rng: &mut Rng, depth: usize) -> Value {
     match rng.usize(..if depth == 0 { 6 } else { 8 }) {
         0 => Value::Null,

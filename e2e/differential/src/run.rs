@@ -7,14 +7,14 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::comparison::{Comparison, Difference};
-use crate::oracle::Oracle;
+use crate::oracle::OracleProcess;
 use crate::shrink::shrink;
 
-/// How many different failures a run shows before it stops looking.
+/// Number of different failures after which a run stops.
 const ENOUGH: usize = 8;
 
-/// One comparison, from its seed to its verdict.
-pub(crate) struct Run<'a> {
+/// A run of one comparison.
+pub(crate) struct ComparisonRun<'a> {
     pub(crate) comparison: &'a dyn Comparison,
     pub(crate) oracles: &'a Path,
     pub(crate) oracle_exec: &'a Path,
@@ -23,34 +23,34 @@ pub(crate) struct Run<'a> {
     pub(crate) seed: u64,
 }
 
-/// Both sides, ready to be asked.
-struct Sides<'a> {
+/// Both sides of a comparison.
+struct ComparisonSides<'a> {
     comparison: &'a dyn Comparison,
-    oracle: Oracle,
+    oracle: OracleProcess,
     dir: tempfile::TempDir,
     planted: bool,
 }
 
-enum Verdict {
+enum CaseVerdict {
     Same(String),
     Deliberate(&'static str),
     Different { theirs: Value, ours: Value },
 }
 
-impl Run<'_> {
-    fn sides(&self, planted: bool) -> Sides<'_> {
-        let oracle = Oracle::start(&self.comparison.reference(), self.oracles, self.oracle_exec);
-        Sides { comparison: self.comparison, oracle, dir: tempfile::tempdir().expect("a directory"), planted }
+impl ComparisonRun<'_> {
+    fn sides(&self, planted: bool) -> ComparisonSides<'_> {
+        let oracle = OracleProcess::start(&self.comparison.reference(), self.oracles, self.oracle_exec);
+        ComparisonSides { comparison: self.comparison, oracle, dir: tempfile::tempdir().expect("a directory"), planted }
     }
 
-    /// Each comparison has its own numbers, so that running one alone gives the same cases.
+    /// Each comparison has its own random numbers, so that running one alone generates the same cases.
     fn rng(&self) -> Rng {
         let name =
             self.comparison.name().bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         Rng::with_seed(self.seed ^ name)
     }
 
-    /// Replays what once failed, then compares new cases.
+    /// Replays earlier failures, then compares new cases.
     pub(crate) fn agrees(&self) -> bool {
         let begun = Instant::now();
         let name = self.comparison.name();
@@ -60,7 +60,7 @@ impl Run<'_> {
 
         let old = self.kept();
         for (file, case) in &old {
-            if let Verdict::Different { theirs, ours } = sides.compare(case) {
+            if let CaseVerdict::Different { theirs, ours } = sides.compare(case) {
                 failures += 1;
                 println!("{name}: {} fails again\n  case   {case}\n  theirs {theirs}\n  ours   {ours}", file.display());
             }
@@ -69,9 +69,9 @@ impl Run<'_> {
         for _ in 0..self.cases {
             let case = self.comparison.generate(&mut rng);
             match sides.compare(&case) {
-                Verdict::Same(kind) => *kinds.entry(kind).or_default() += 1,
-                Verdict::Deliberate(reason) => *deliberate.entry(reason).or_default() += 1,
-                Verdict::Different { .. } => {
+                CaseVerdict::Same(kind) => *kinds.entry(kind).or_default() += 1,
+                CaseVerdict::Deliberate(reason) => *deliberate.entry(reason).or_default() += 1,
+                CaseVerdict::Different { .. } => {
                     failures += 1;
                     let small = sides.shrunk(case);
                     let file = self.keep(&small);
@@ -79,7 +79,7 @@ impl Run<'_> {
                         sides.show(&small);
                         println!("{name}: kept as {}", file.display());
                     }
-                    // Each costs some thousand questions more.
+                    // Shrinking a failure takes some thousand queries.
                     if shown.len() >= ENOUGH || failures >= 4 * ENOUGH {
                         break;
                     }
@@ -95,16 +95,16 @@ impl Run<'_> {
         failures == 0
     }
 
-    /// Whether a bug on our side is seen, and shrunk to something that still shows it.
+    /// Returns whether a planted bug is detected and shrunk to a case that still shows it.
     pub(crate) fn sees_a_planted_bug(&self) -> bool {
         let name = self.comparison.name();
         let mut sides = self.sides(true);
         let mut rng = self.rng();
         for number in 1..=self.cases {
             let case = self.comparison.generate(&mut rng);
-            if matches!(sides.compare(&case), Verdict::Different { .. }) {
+            if matches!(sides.compare(&case), CaseVerdict::Different { .. }) {
                 let small = sides.shrunk(case);
-                let seen = matches!(sides.compare(&small), Verdict::Different { .. });
+                let seen = matches!(sides.compare(&small), CaseVerdict::Different { .. });
                 println!("{name}: the planted bug is seen in case {number}");
                 return seen;
             }
@@ -124,7 +124,7 @@ impl Run<'_> {
         files.into_iter().map(read).collect()
     }
 
-    /// The name says what the case is, so that the same one is kept once.
+    /// The name is derived from the case, so that equal cases are stored once.
     fn keep(&self, case: &Value) -> PathBuf {
         let text = serde_json::to_string_pretty(case).expect("JSON") + "\n";
         let hash = text
@@ -137,8 +137,8 @@ impl Run<'_> {
     }
 }
 
-impl Sides<'_> {
-    fn compare(&mut self, case: &Value) -> Verdict {
+impl ComparisonSides<'_> {
+    fn compare(&mut self, case: &Value) -> CaseVerdict {
         let mut query = self.comparison.query(case, self.dir.path());
         let theirs = self.oracle.ask(&query);
         let mut plain = theirs.clone();
@@ -148,21 +148,21 @@ impl Sides<'_> {
         }
         let (ours, why) = self.comparison.ours(&query);
         if plain == ours {
-            return Verdict::Same(self.comparison.kind(&theirs));
+            return CaseVerdict::Same(self.comparison.kind(&theirs));
         }
         match self.comparison.deliberate(&query, &Difference { theirs: &theirs, plain: &plain, ours: &ours, why: &why })
         {
-            Some(reason) => Verdict::Deliberate(reason),
-            None => Verdict::Different { theirs, ours: if why.is_empty() { ours } else { json!([ours, why]) } },
+            Some(reason) => CaseVerdict::Deliberate(reason),
+            None => CaseVerdict::Different { theirs, ours: if why.is_empty() { ours } else { json!([ours, why]) } },
         }
     }
 
     fn shrunk(&mut self, case: Value) -> Value {
-        shrink(case, &mut |case| matches!(self.compare(case), Verdict::Different { .. }))
+        shrink(case, &mut |case| matches!(self.compare(case), CaseVerdict::Different { .. }))
     }
 
     fn show(&mut self, case: &Value) {
-        if let Verdict::Different { theirs, ours } = self.compare(case) {
+        if let CaseVerdict::Different { theirs, ours } = self.compare(case) {
             println!("  case   {case}\n  theirs {theirs}\n  ours   {ours}");
         }
     }

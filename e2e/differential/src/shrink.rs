@@ -1,9 +1,9 @@
 use serde_json::{Map, Value};
 
-/// The smallest case that still fails, as far as taking things away and making them plainer leads.
+/// Returns the smallest failing case that removing and simplifying members leads to.
 pub(crate) fn shrink(case: Value, fails: &mut dyn FnMut(&Value) -> bool) -> Value {
     let mut best = case;
-    // Enough for every case seen; a bound all the same, for each step asks the oracle.
+    // A bound, because each step queries the oracle; sufficient for every case so far.
     let mut budget = 3_000;
     'again: loop {
         for candidate in smaller(&best) {
@@ -20,7 +20,7 @@ pub(crate) fn shrink(case: Value, fails: &mut dyn FnMut(&Value) -> bool) -> Valu
     }
 }
 
-/// Everything that is one step smaller, the largest steps first.
+/// Returns all cases that are one step smaller, largest steps first.
 fn smaller(value: &Value) -> Vec<Value> {
     match value {
         Value::Object(members) => {

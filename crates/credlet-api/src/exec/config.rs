@@ -1,38 +1,42 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ApiVersion;
 use crate::Secret;
 
-/// The `exec` section of a kubeconfig user: which program to run, and how.
+/// The `exec` section of a kubeconfig user: the plugin to run and its arguments.
 ///
 /// ```
 /// use credlet_api::exec::{ApiVersion, ExecConfig};
 ///
 /// let config = ExecConfig::new("aws", ApiVersion::V1).args(["eks", "get-token", "--cluster-name", "blue"]);
-/// config.check().unwrap();
+/// config.validate().unwrap();
 /// ```
 #[derive(Clone, PartialEq)]
 pub struct ExecConfig {
-    /// The program: a name to be looked up in PATH, or a path. Paths relative to a kubeconfig are made absolute by
-    /// whoever reads it.
+    /// Name of the program, to be looked up in `PATH`, or its path. The kubeconfig loader resolves relative paths.
     pub command: String,
-    /// Its arguments, passed as they are: no shell, no expansion.
+    /// Arguments, passed without a shell and without expansion.
     pub args: Vec<String>,
-    /// Variables added to the program's environment, later ones over earlier ones.
+    /// Variables to add to the environment. Later ones override earlier ones.
     pub env: Vec<ExecEnvVar>,
-    /// The version in which the program is asked and must answer.
+    /// Version of `KUBERNETES_EXEC_INFO`, and of the expected output.
     pub api_version: ApiVersion,
-    /// Shown when the program is missing. Foreign text: make it [visible](crate::visible) first.
+    /// Message for the user if the program is not installed. Untrusted text: escape it with
+    /// [`escape_control_chars`](crate::escape_control_chars).
     pub install_hint: String,
-    /// Whether the program is told about the cluster.
+    /// Whether to pass the cluster to the plugin.
     pub provide_cluster_info: bool,
-    /// Whether the program may talk to a person.
+    /// Whether the plugin may use standard input to prompt the user.
     pub interactive_mode: InteractiveMode,
 }
 
 impl ExecConfig {
-    /// A program without arguments that may talk to a person if there is one.
+    /// Creates a configuration without arguments, with [`InteractiveMode::IfAvailable`].
     pub fn new(command: impl Into<String>, api_version: ApiVersion) -> Self {
         Self {
             command: command.into(),
@@ -45,72 +49,72 @@ impl ExecConfig {
         }
     }
 
-    /// With these arguments.
+    /// Sets the arguments.
     #[must_use]
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.args = args.into_iter().map(Into::into).collect();
         self
     }
 
-    /// With one more variable.
+    /// Adds an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
         self.env.push(ExecEnvVar { name: name.into(), value: value.into() });
         self
     }
 
-    /// With this mode.
+    /// Sets the interactive mode.
     #[must_use]
     pub fn interactive_mode(mut self, mode: InteractiveMode) -> Self {
         self.interactive_mode = mode;
         self
     }
 
-    /// With this hint for people who lack the program.
+    /// Sets the message for users who have not installed the program.
     #[must_use]
     pub fn install_hint(mut self, hint: impl Into<String>) -> Self {
         self.install_hint = hint.into();
         self
     }
 
-    /// Telling the program about the cluster, or not.
+    /// Sets whether the cluster is passed to the plugin.
     #[must_use]
     pub fn provide_cluster_info(mut self, provide: bool) -> Self {
         self.provide_cluster_info = provide;
         self
     }
 
-    /// What no program could be run with, all of it at once.
+    /// Checks that the plugin can be started.
     ///
     /// # Errors
-    /// Never an empty list.
-    pub fn check(&self) -> Result<(), Vec<ConfigError>> {
+    /// Returns all errors; the list is never empty.
+    pub fn validate(&self) -> Result<(), Vec<ExecConfigError>> {
         let has_nul = |text: &str| text.contains('\0');
         let mut errors = Vec::new();
         if self.command.is_empty() {
-            errors.push(ConfigError::NoCommand);
+            errors.push(ExecConfigError::MissingCommand);
         }
         if has_nul(&self.command) {
-            errors.push(ConfigError::Nul { field: "command".to_owned() });
+            errors.push(ExecConfigError::NulCharacter { field: "command".to_owned() });
         }
         for (index, arg) in self.args.iter().enumerate() {
             if has_nul(arg) {
-                errors.push(ConfigError::Nul { field: format!("args[{index}]") });
+                errors.push(ExecConfigError::NulCharacter { field: format!("args[{index}]") });
             }
         }
         for (index, variable) in self.env.iter().enumerate() {
             if variable.name.is_empty() {
-                errors.push(ConfigError::NoEnvName { index });
+                errors.push(ExecConfigError::MissingEnvName { index });
             }
             if has_nul(&variable.name) || has_nul(variable.value.expose()) {
-                errors.push(ConfigError::Nul { field: format!("env[{index}]") });
+                errors.push(ExecConfigError::NulCharacter { field: format!("env[{index}]") });
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 }
 
-/// Arguments and variables often hold secrets, so only their number is shown.
+/// Shows the number of arguments and variables only, because they often hold secrets.
 impl fmt::Debug for ExecConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecConfig")
@@ -124,28 +128,28 @@ impl fmt::Debug for ExecConfig {
     }
 }
 
-/// A variable in an [`ExecConfig`].
+/// An environment variable in an [`ExecConfig`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecEnvVar {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value, taken literally.
+    /// Value, without expansion.
     pub value: Secret,
 }
 
-/// Whether a plugin may talk to a person.
+/// Whether a plugin may use standard input to prompt the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InteractiveMode {
-    /// It never does; its standard input is the null device.
+    /// Standard input is always the null device.
     Never,
-    /// It does if standard input is a terminal that nobody else needs.
+    /// The plugin gets standard input if that is a terminal and not used by the client.
     IfAvailable,
-    /// It must; without such a terminal it is not run.
+    /// The plugin requires standard input and is not run without a terminal.
     Always,
 }
 
 impl InteractiveMode {
-    /// As a kubeconfig spells it.
+    /// Returns the spelling in a kubeconfig.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Never => "Never",
@@ -161,39 +165,51 @@ impl fmt::Display for InteractiveMode {
     }
 }
 
-impl FromStr for InteractiveMode {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        [Self::Never, Self::IfAvailable, Self::Always]
-            .into_iter()
-            .find(|mode| mode.as_str() == text)
-            .ok_or(ConfigError::InteractiveMode)
+impl Serialize for InteractiveMode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 
-/// A mistake in an [`ExecConfig`].
+impl<'de> Deserialize<'de> for InteractiveMode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl FromStr for InteractiveMode {
+    type Err = ExecConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ExecConfigError> {
+        [Self::Never, Self::IfAvailable, Self::Always]
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+            .ok_or(ExecConfigError::InvalidInteractiveMode)
+    }
+}
+
+/// Error in an [`ExecConfig`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
-    /// There is no program to run.
+pub enum ExecConfigError {
+    /// `command` is empty.
     #[error("`command` is empty")]
-    NoCommand,
-    /// A variable without a name.
+    MissingCommand,
+    /// A variable has no name.
     #[error("`env[{index}].name` is empty")]
-    NoEnvName {
-        /// Which one, from 0.
+    MissingEnvName {
+        /// Index of the variable, from 0.
         index: usize,
     },
-    /// A NUL cannot be passed to a program.
-    #[error("`{field}` contains a NUL character")]
-    Nul {
-        /// Where.
+    /// A NUL character cannot be passed to a program.
+    #[error("invalid `{field}`: contains a NUL character")]
+    NulCharacter {
+        /// Path of the field, such as `args[1]`.
         field: String,
     },
-    /// Not a mode.
-    #[error("`interactiveMode` is none of Never, IfAvailable and Always (the case matters)")]
-    InteractiveMode,
+    /// The mode is unknown.
+    #[error("invalid `interactiveMode`: must be Never, IfAvailable or Always (case-sensitive)")]
+    InvalidInteractiveMode,
 }
 
 #[cfg(test)]
@@ -201,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printing_a_config_shows_neither_arguments_nor_variables() {
+    fn debug_hides_args_and_env() {
         let config = ExecConfig::new("aws", ApiVersion::V1).args(["--secret=hunter2"]).env("PASSWORD", "hunter2");
         let printed = format!("{config:?} {config:#?}");
         assert!(!printed.contains("hunter2"), "{printed}");
@@ -209,24 +225,24 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_reported_at_once() {
+    fn validate_returns_all_errors() {
         let config = ExecConfig::new("", ApiVersion::V1).args(["ok", "a\0b"]).env("", "x").env("N", "a\0b");
         assert_eq!(
-            config.check(),
+            config.validate(),
             Err(vec![
-                ConfigError::NoCommand,
-                ConfigError::Nul { field: "args[1]".to_owned() },
-                ConfigError::NoEnvName { index: 0 },
-                ConfigError::Nul { field: "env[1]".to_owned() },
+                ExecConfigError::MissingCommand,
+                ExecConfigError::NulCharacter { field: "args[1]".to_owned() },
+                ExecConfigError::MissingEnvName { index: 0 },
+                ExecConfigError::NulCharacter { field: "env[1]".to_owned() },
             ])
         );
     }
 
     #[test]
-    fn an_empty_value_is_fine_and_the_case_of_a_mode_matters() {
-        assert_eq!(ExecConfig::new("aws", ApiVersion::V1).env("EMPTY", "").check(), Ok(()));
+    fn interactive_mode_is_case_sensitive() {
+        assert_eq!(ExecConfig::new("aws", ApiVersion::V1).env("EMPTY", "").validate(), Ok(()));
         assert_eq!("Never".parse(), Ok(InteractiveMode::Never));
-        assert_eq!("never".parse::<InteractiveMode>(), Err(ConfigError::InteractiveMode));
-        assert_eq!("".parse::<InteractiveMode>(), Err(ConfigError::InteractiveMode));
+        assert_eq!("never".parse::<InteractiveMode>(), Err(ExecConfigError::InvalidInteractiveMode));
+        assert_eq!("".parse::<InteractiveMode>(), Err(ExecConfigError::InvalidInteractiveMode));
     }
 }

@@ -1,141 +1,151 @@
-//! Reading a plugin's answer, by the rules of client-go and without its blind spots.
+//! Decoding of both directions: the standard output of a plugin, by the rules of client-go, and `KUBERNETES_EXEC_INFO`.
 
 use base64::Engine as _;
 use jiff::Timestamp;
-use serde::de::MapAccess;
+use serde::de::{Deserialize, Deserializer, MapAccess};
 
-use super::{ApiVersion, Cluster, ExecCredentialSpec, ExecCredentialStatus, ProxyConfig, Response};
+use super::{ApiVersion, Cluster, ExecCredentialSpec, ExecCredentialStatus, FailedResponse, ProxyConfig};
 use crate::Secret;
-use crate::wire::document::{self, Duplicates, Member, Object};
-use crate::wire::fault::{Fault, Position};
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::error::{DocumentError, Position};
 use crate::wire::timestamp;
 
 impl ExecCredentialStatus {
-    /// Reads what a plugin printed, and checks all that can be checked without knowing about keys.
+    /// Decodes and [validates](Self::validate) the standard output of a plugin. Certificate and key are not parsed.
     ///
-    /// `asked` is what the plugin was told in `version`: a client that passed no lock file does not understand a
-    /// proxy, so an answer with nothing but one holds no credential for it.
+    /// `request` is the spec that the plugin received in `version`. A client that passed no lock file does not support
+    /// exec proxies, so `proxyConfig` is then ignored.
     ///
     /// # Errors
-    /// The plugin's author must act. No error holds any text of the answer but a version or a kind.
-    pub fn decode(stdout: &[u8], version: ApiVersion, asked: &ExecCredentialSpec) -> Result<Self, AnswerError> {
-        let meta: TypeMeta = match document::read(stdout, Duplicates::LastWins) {
-            Err(Fault::Empty) => return Err(AnswerError::Empty),
-            other => other.map_err(AnswerError::Unreadable)?,
+    /// Returns an error if the output is not a valid credential. The error quotes nothing of the output but a version
+    /// or a kind.
+    pub fn decode(stdout: &[u8], version: ApiVersion, request: &ExecCredentialSpec) -> Result<Self, InvalidCredential> {
+        let meta: TypeMeta = match document::read(stdout, DuplicateKeys::LastWins) {
+            Err(DocumentError::Empty) => return Err(InvalidCredential::Empty),
+            other => other.map_err(InvalidCredential::InvalidDocument)?,
         };
         meta.expect(version)?;
         let mut status = if version == ApiVersion::V1alpha1 {
-            let document: DocumentV1alpha1 =
-                document::read(stdout, Duplicates::LastWins).map_err(AnswerError::Unreadable)?;
+            let document: WireDocumentV1alpha1 =
+                document::read(stdout, DuplicateKeys::LastWins).map_err(InvalidCredential::InvalidDocument)?;
             document.into_status()?
         } else {
-            let document: Document = document::read(stdout, Duplicates::LastWins).map_err(AnswerError::Unreadable)?;
-            document.status.ok_or(AnswerError::NoStatus)?.into()
+            let document: WireDocument =
+                document::read(stdout, DuplicateKeys::LastWins).map_err(InvalidCredential::InvalidDocument)?;
+            document.status.ok_or(InvalidCredential::MissingStatus)?.into()
         };
-        if asked.lock_file_path.is_none() {
+        if request.lock_file_path.is_none() {
             status.proxy_config = None;
         }
-        status.check()?;
+        status.validate()?;
         Ok(status)
     }
 
-    /// What a client would refuse. Plugins are checked by their harness before they print.
-    pub(crate) fn check(&self) -> Result<(), AnswerError> {
+    /// Checks the rules that clients enforce: a token without control characters, or a certificate with its key, or a
+    /// proxy.
+    ///
+    /// # Errors
+    /// Returns the first rule that is violated.
+    pub fn validate(&self) -> Result<(), InvalidCredential> {
         let (certificate, key) = (!self.client_certificate_data.is_empty(), !self.client_key_data.is_empty());
         match (certificate, key) {
-            (true, false) => return Err(AnswerError::OnlyCertificate),
-            (false, true) => return Err(AnswerError::OnlyKey),
+            (true, false) => return Err(InvalidCredential::MissingClientKey),
+            (false, true) => return Err(InvalidCredential::MissingClientCertificate),
             _ => {}
         }
         if self.token.is_empty() && !certificate && self.proxy_config.is_none() {
-            return Err(AnswerError::NoCredential);
+            return Err(InvalidCredential::MissingCredential);
         }
-        // A header value may hold anything else, so everything else is the server's to judge.
+        // Any other character is valid in a header.
         match self.token.expose().chars().position(char::is_control) {
-            Some(index) => Err(AnswerError::ControlCharacterInToken { index: index + 1 }),
+            Some(index) => Err(InvalidCredential::ControlCharacterInToken { index: index + 1 }),
             None => Ok(()),
         }
     }
 }
 
-/// The message of a `Status` object, if a plugin that failed has printed one: a newer way to say why.
-/// Foreign text, possibly with a secret in it: [`scrub`](crate::scrub) it.
-pub fn failure_message(stdout: &[u8]) -> Option<String> {
+/// Returns the message of a `metav1.Status` object, which newer plugins print when they fail. The text may contain a
+/// secret: [`redact`](crate::redact) it before it is shown.
+pub fn status_message(stdout: &[u8]) -> Option<String> {
     #[derive(Default)]
     struct Status {
         meta: TypeMeta,
         message: String,
     }
 
-    impl Object for Status {
-        fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+    impl DecodeObject for Status {
+        fn decode_member<'de, A: MapAccess<'de>>(
+            &mut self,
+            name: &str,
+            value: MemberValue<'_, A>,
+        ) -> Result<(), A::Error> {
             match name {
                 "message" => value.string("message", &mut self.message),
-                _ => self.meta.member(name, value),
+                _ => self.meta.decode_member(name, value),
             }
         }
     }
 
-    let status: Status = document::read(stdout, Duplicates::LastWins).ok()?;
+    let status: Status = document::read(stdout, DuplicateKeys::LastWins).ok()?;
     let is_status = status.meta.kind == "Status" && status.meta.api_version == "v1";
     (is_status && !status.message.is_empty()).then_some(status.message)
 }
 
-/// Why an answer is no answer. Its plugin's author must act.
+/// Error in the standard output of an exec plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AnswerError {
-    /// Nothing was printed.
-    #[error("it printed nothing")]
+pub enum InvalidCredential {
+    /// The plugin printed nothing.
+    #[error("standard output is empty")]
     Empty,
-    /// Something else was printed.
-    #[error("what it printed {0}")]
-    Unreadable(Fault),
-    /// The version is missing.
-    #[error("its answer has no apiVersion")]
-    NoVersion,
-    /// The answer is in another version than asked for.
-    #[error("it was asked for {asked} and answered in {answered}")]
-    OtherVersion {
-        /// As configured.
-        asked: ApiVersion,
-        /// As answered.
-        answered: ApiVersion,
+    /// The output is not a JSON or YAML object with fields of the right types.
+    #[error(transparent)]
+    InvalidDocument(DocumentError),
+    /// There is no `apiVersion`.
+    #[error("missing apiVersion")]
+    MissingApiVersion,
+    /// The output has another version than the client requested.
+    #[error("unexpected apiVersion {received}: the client requested {requested}")]
+    VersionMismatch {
+        /// Version in the kubeconfig.
+        requested: ApiVersion,
+        /// Version of the output.
+        received: ApiVersion,
     },
-    /// Some other object.
-    #[error("it answered with {found} instead of an ExecCredential")]
-    OtherKind {
-        /// Kind and version, as far as they look harmless.
+    /// The output is another object, or has an unknown version.
+    #[error("not an ExecCredential: found {found}")]
+    UnexpectedKind {
+        /// Kind and version, replaced by a description if they do not look like names.
         found: String,
     },
     /// There is no `status`.
-    #[error("its answer has no status")]
-    NoStatus,
-    /// The `status` is empty.
-    #[error("its answer has neither a token nor a certificate")]
-    NoCredential,
-    /// Half a pair.
-    #[error("its answer has a clientCertificateData but no clientKeyData")]
-    OnlyCertificate,
-    /// Half a pair.
-    #[error("its answer has a clientKeyData but no clientCertificateData")]
-    OnlyKey,
-    /// No header can carry this token.
-    #[error("its token has a control character or line break (character {index})")]
+    #[error("missing status")]
+    MissingStatus,
+    /// The `status` has no credential.
+    #[error("missing credential: the status has neither a token nor a certificate")]
+    MissingCredential,
+    /// The certificate has no key.
+    #[error("missing clientKeyData for the clientCertificateData")]
+    MissingClientKey,
+    /// The key has no certificate.
+    #[error("missing clientCertificateData for the clientKeyData")]
+    MissingClientCertificate,
+    /// The token is not valid in a header.
+    #[error("invalid token: control character or line break (character {index})")]
     ControlCharacterInToken {
-        /// Which character, from 1.
+        /// Number of the character, from 1.
         index: usize,
     },
-    /// The unix time of 2018's shape is no time.
-    #[error("its expiry is no time that exists")]
-    Expiry,
+    /// The Unix time in the draft form of v1alpha1 is out of range.
+    #[error("invalid expiry: out of range")]
+    InvalidExpiry,
 }
 
-impl AnswerError {
-    /// Where in the answer, if that is known.
+impl InvalidCredential {
+    /// Returns the position of the error in the output, if it is known.
     pub fn position(&self) -> Option<Position> {
         match self {
-            Self::Unreadable(fault) => fault.position(),
+            Self::InvalidDocument(error) => error.position(),
             _ => None,
         }
     }
@@ -148,28 +158,33 @@ pub(super) struct TypeMeta {
 }
 
 impl TypeMeta {
-    /// The version, if this is an ExecCredential of one that we know. A missing kind is understood.
-    pub(super) fn version(&self) -> Result<ApiVersion, AnswerError> {
+    pub(super) fn has_member(name: &str) -> bool {
+        name.eq_ignore_ascii_case("kind") || name.eq_ignore_ascii_case("apiVersion")
+    }
+
+    /// Returns the version of an ExecCredential. A missing kind is accepted, as by client-go.
+    pub(super) fn version(&self) -> Result<ApiVersion, InvalidCredential> {
         if self.api_version.is_empty() {
-            return Err(AnswerError::NoVersion);
+            return Err(InvalidCredential::MissingApiVersion);
         }
         let version = self.api_version.parse().ok();
         match (version, &*self.kind) {
             (Some(version), "" | "ExecCredential") => Ok(version),
-            // The name of 2018.
+            // The kind in the draft form of v1alpha1.
             (Some(ApiVersion::V1alpha1), "ExecCredentials") => Ok(ApiVersion::V1alpha1),
-            _ => Err(AnswerError::OtherKind { found: self.describe() }),
+            _ => Err(InvalidCredential::UnexpectedKind { found: self.describe() }),
         }
     }
 
-    fn expect(&self, asked: ApiVersion) -> Result<(), AnswerError> {
+    fn expect(&self, requested: ApiVersion) -> Result<(), InvalidCredential> {
         match self.version()? {
-            answered if answered == asked => Ok(()),
-            answered => Err(AnswerError::OtherVersion { asked, answered }),
+            received if received == requested => Ok(()),
+            received => Err(InvalidCredential::VersionMismatch { requested, received }),
         }
     }
 
-    /// Names a person can act on, unless they look like anything but names: a secret may have strayed here.
+    /// Describes kind and version for an error message. Text that does not look like a name may be a secret and is left
+    /// out.
     fn describe(&self) -> String {
         let is_name = |text: &str, extra: &[char]| {
             text.len() <= 63 && text.chars().all(|c| c.is_ascii_alphanumeric() || extra.contains(&c))
@@ -177,20 +192,20 @@ impl TypeMeta {
         let kind = match &*self.kind {
             "" => "an object without a kind",
             kind if is_name(kind, &[]) => kind,
-            _ => "an object of an odd kind",
+            _ => "an object of an invalid kind",
         };
         match self.api_version.rsplit_once('/').unwrap_or(("", &self.api_version)) {
             (group, version) if version.len() <= 16 && is_name(version, &[]) && is_name(group, &['.', '-']) => {
                 format!("{kind} of {}", self.api_version)
             }
-            _ => format!("{kind} of an odd apiVersion"),
+            _ => format!("{kind} of an invalid apiVersion"),
         }
     }
 }
 
-impl Object for TypeMeta {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
-        // Kubernetes finds these two whatever their case, unlike all other members.
+impl DecodeObject for TypeMeta {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
+        // Kubernetes matches these two names case-insensitively, unlike all others.
         if name.eq_ignore_ascii_case("kind") {
             value.string("kind", &mut self.kind)
         } else if name.eq_ignore_ascii_case("apiVersion") {
@@ -201,21 +216,34 @@ impl Object for TypeMeta {
     }
 }
 
-/// Versions v1 and v1beta1, both directions: the decoder of Kubernetes checks the types of `spec` in an answer too.
+/// A document of v1 or v1beta1 in either direction. Like Kubernetes, it checks the types in `spec` also in a plugin's
+/// output.
 #[derive(Default)]
-pub(super) struct Document {
-    pub(super) spec: Option<Spec>,
-    status: Option<Status>,
+pub(super) struct WireDocument {
+    spec: Option<WireSpec>,
+    status: Option<WireStatus>,
 }
 
-impl Document {
-    pub(super) fn names_proxy(&self) -> bool {
+impl WireDocument {
+    /// Returns `spec` and `status`. Fields of `spec` that `version` lacks are dropped, as Kubernetes does.
+    pub(super) fn into_parts(self, version: ApiVersion) -> (Option<ExecCredentialSpec>, Option<ExecCredentialStatus>) {
+        let mut spec = self.spec.map(ExecCredentialSpec::from);
+        if let Some(spec) = &mut spec {
+            match version {
+                ApiVersion::V1alpha1 => (spec.cluster, spec.lock_file_path) = (None, None),
+                ApiVersion::V1beta1 | ApiVersion::V1 => spec.response = None,
+            }
+        }
+        (spec, self.status.map(ExecCredentialStatus::from))
+    }
+
+    pub(super) fn has_proxy_config(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.proxy_config.is_some())
     }
 }
 
-impl Object for Document {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for WireDocument {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "spec" => value.object("spec", &mut self.spec),
             "status" => value.object("status", &mut self.status),
@@ -225,15 +253,15 @@ impl Object for Document {
 }
 
 #[derive(Default)]
-pub(super) struct Spec {
+struct WireSpec {
     cluster: Option<WireCluster>,
     interactive: bool,
     response: Option<WireResponse>,
     lock_file_path: String,
 }
 
-impl Object for Spec {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for WireSpec {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "cluster" => value.object("spec.cluster", &mut self.cluster),
             "interactive" => value.boolean("spec.interactive", &mut self.interactive),
@@ -244,8 +272,8 @@ impl Object for Spec {
     }
 }
 
-impl From<Spec> for ExecCredentialSpec {
-    fn from(spec: Spec) -> Self {
+impl From<WireSpec> for ExecCredentialSpec {
+    fn from(spec: WireSpec) -> Self {
         Self {
             cluster: spec.cluster.map(|cluster| cluster.0),
             interactive: spec.interactive,
@@ -258,8 +286,8 @@ impl From<Spec> for ExecCredentialSpec {
 #[derive(Default)]
 struct WireCluster(Cluster);
 
-impl Object for WireCluster {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for WireCluster {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         let cluster = &mut self.0;
         match name {
             "server" => value.string("spec.cluster.server", &mut cluster.server),
@@ -281,12 +309,12 @@ impl Object for WireCluster {
 }
 
 #[derive(Default)]
-struct WireResponse(Response);
+struct WireResponse(FailedResponse);
 
-impl Object for WireResponse {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for WireResponse {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
-            "header" => value.text_lists("spec.response.header", &mut self.0.header),
+            "header" => value.string_lists("spec.response.header", &mut self.0.header),
             "code" => {
                 let mut code = None;
                 value.integer("spec.response.code", &mut code)?;
@@ -299,7 +327,7 @@ impl Object for WireResponse {
 }
 
 #[derive(Default)]
-struct Status {
+struct WireStatus {
     expiration_timestamp: Option<Timestamp>,
     token: Secret,
     client_certificate_data: String,
@@ -307,8 +335,8 @@ struct Status {
     proxy_config: Option<WireProxyConfig>,
 }
 
-impl Object for Status {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for WireStatus {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "expirationTimestamp" => value.parsed(
                 "status.expirationTimestamp",
@@ -325,9 +353,9 @@ impl Object for Status {
     }
 }
 
-impl From<Status> for ExecCredentialStatus {
-    fn from(status: Status) -> Self {
-        // Go's zero time is what a careless plugin writes for "no expiry".
+impl From<WireStatus> for ExecCredentialStatus {
+    fn from(status: WireStatus) -> Self {
+        // Plugins written in Go may print the zero time for "no expiry".
         let zero = timestamp::parse("0001-01-01T00:00:00Z");
         Self {
             expiration_timestamp: status.expiration_timestamp.filter(|at| Some(*at) != zero),
@@ -342,10 +370,10 @@ impl From<Status> for ExecCredentialStatus {
 #[derive(Default)]
 struct WireProxyConfig(ProxyConfig);
 
-impl Object for WireProxyConfig {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for WireProxyConfig {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
-            // `URL` is what a literal reading of the KEP's Go tag gives.
+            // KEP-2718 spells the JSON tag `URL`.
             "url" | "URL" => value.string("status.proxyConfig.url", &mut self.0.url),
             "certificate-authority-data" | "certificateAuthorityData" => {
                 base64(value, "status.proxyConfig.certificate-authority-data", &mut self.0.certificate_authority_data)
@@ -355,48 +383,66 @@ impl Object for WireProxyConfig {
     }
 }
 
-/// Version v1alpha1 in both shapes: `status` as it was shipped, or the fields at the top level as first designed.
+/// A document of v1alpha1: in the released form with `status`, or in the draft form with the fields at the top level.
 #[derive(Default)]
-struct DocumentV1alpha1 {
-    shipped: Document,
-    designed: Status,
+struct WireDocumentV1alpha1 {
+    released: WireDocument,
+    draft: WireStatus,
     expiry: Option<i64>,
 }
 
-impl DocumentV1alpha1 {
-    fn into_status(self) -> Result<ExecCredentialStatus, AnswerError> {
-        if let Some(status) = self.shipped.status {
+impl WireDocumentV1alpha1 {
+    fn into_status(self) -> Result<ExecCredentialStatus, InvalidCredential> {
+        if let Some(status) = self.released.status {
             return Ok(status.into());
         }
-        let mut status = ExecCredentialStatus::from(self.designed);
+        let mut status = ExecCredentialStatus::from(self.draft);
         if status == ExecCredentialStatus::default() {
-            return Err(AnswerError::NoStatus);
+            return Err(InvalidCredential::MissingStatus);
         }
-        // Go omits a zero, so it means that there is none.
+        // Go omits a zero value, so 0 means no expiry.
         if let Some(expiry) = self.expiry.filter(|expiry| *expiry != 0) {
-            status.expiration_timestamp = Some(Timestamp::from_second(expiry).map_err(|_| AnswerError::Expiry)?);
+            status.expiration_timestamp =
+                Some(Timestamp::from_second(expiry).map_err(|_| InvalidCredential::InvalidExpiry)?);
         }
         Ok(status)
     }
 }
 
-impl Object for DocumentV1alpha1 {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for WireDocumentV1alpha1 {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
-            "token" => value.secret("token", &mut self.designed.token),
-            "clientCertificateData" => {
-                value.string("clientCertificateData", &mut self.designed.client_certificate_data)
-            }
-            "clientKeyData" => value.secret("clientKeyData", &mut self.designed.client_key_data),
+            "token" => value.secret("token", &mut self.draft.token),
+            "clientCertificateData" => value.string("clientCertificateData", &mut self.draft.client_certificate_data),
+            "clientKeyData" => value.secret("clientKeyData", &mut self.draft.client_key_data),
             "expiry" => value.integer("expiry", &mut self.expiry),
-            _ => self.shipped.member(name, value),
+            _ => self.released.decode_member(name, value),
         }
     }
 }
 
-/// Bytes as Go writes them into JSON; line breaks inside are passed over, as Go does.
+/// Implements `Deserialize` by the wire type of the decoder.
+macro_rules! deserialize_as {
+    ($($public:ty => $wire:ty, $convert:expr;)*) => {
+        $(impl<'de> Deserialize<'de> for $public {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                document::deserialize::<$wire, D>(deserializer).map($convert)
+            }
+        })*
+    };
+}
+
+deserialize_as! {
+    ExecCredentialSpec => WireSpec, Self::from;
+    ExecCredentialStatus => WireStatus, Self::from;
+    Cluster => WireCluster, |wire| wire.0;
+    FailedResponse => WireResponse, |wire| wire.0;
+    ProxyConfig => WireProxyConfig, |wire| wire.0;
+}
+
+/// Decodes base64 with padding. Line breaks are ignored, as in Go.
 fn base64<'de, A: MapAccess<'de>>(
-    value: Member<'_, A>,
+    value: MemberValue<'_, A>,
     path: &'static str,
     into: &mut Vec<u8>,
 ) -> Result<(), A::Error> {

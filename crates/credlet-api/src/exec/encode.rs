@@ -1,4 +1,4 @@
-//! Writing: what the plugin is told (the client's side), and what it answers (the plugin's side).
+//! Encoding of both directions: `KUBERNETES_EXEC_INFO` and the standard output of a plugin.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
-use super::{ApiVersion, Cluster, ExecCredentialSpec, ExecCredentialStatus, ProxyConfig, Response};
+use super::{
+    ApiVersion, Cluster, ExecCredential, ExecCredentialSpec, ExecCredentialStatus, FailedResponse, ProxyConfig,
+};
 use crate::wire::{json, timestamp};
 
-const KIND: &str = "ExecCredential";
-
 impl ExecCredentialSpec {
-    /// The value of [`KUBERNETES_EXEC_INFO`](super::EXEC_INFO_ENV), byte for byte what client-go writes, final newline
-    /// included. What `version` has no room for is left out.
+    /// Returns the value of [`KUBERNETES_EXEC_INFO`](super::EXEC_INFO_ENV), byte for byte as client-go writes it,
+    /// including the final newline. Fields that `version` lacks are omitted.
     ///
     /// ```
     /// use credlet_api::exec::{ApiVersion, ExecCredentialSpec};
@@ -30,62 +30,80 @@ impl ExecCredentialSpec {
     /// );
     /// ```
     pub fn encode(&self, version: ApiVersion) -> String {
-        let mut text = match version {
-            ApiVersion::V1alpha1 => json::to_string(&Document {
-                kind: KIND,
-                api_version: version.as_str(),
-                spec: Some(SpecV1alpha1 {
-                    response: self.response.as_ref().map(WireResponse::from),
-                    interactive: self.interactive,
-                }),
-                status: None,
-            }),
-            ApiVersion::V1beta1 | ApiVersion::V1 => json::to_string(&Document {
-                kind: KIND,
-                api_version: version.as_str(),
-                spec: Some(SpecV1 {
-                    cluster: self.cluster.as_ref().map(WireCluster::from),
-                    interactive: self.interactive,
-                    lock_file_path: self.lock_file_path.as_deref(),
-                }),
-                status: None,
-            }),
-        };
+        let mut text = json::to_string(&WireDocument::new(version, Some(self), None));
         text.push('\n');
         text
     }
 }
 
 impl ExecCredentialStatus {
-    /// A plugin's answer, ready for its standard output.
+    /// Returns the standard output of a plugin, including the final newline.
     pub fn encode(&self, version: ApiVersion) -> Zeroizing<String> {
-        let status = WireStatus {
-            expiration_timestamp: self.expiration_timestamp.map(timestamp::format),
-            token: self.token.expose(),
-            client_certificate_data: &self.client_certificate_data,
-            client_key_data: self.client_key_data.expose(),
-            proxy_config: self.proxy_config.as_ref().map(WireProxyConfig::from),
-        };
-        let document = Document::<()> { kind: KIND, api_version: version.as_str(), spec: None, status: Some(status) };
-        let mut text = Zeroizing::new(json::to_string(&document));
+        let mut text = Zeroizing::new(json::to_string(&WireDocument::new(version, None, Some(self))));
         text.push('\n');
         text
     }
 }
 
+/// Implements `Serialize` by a wire type that borrows from the public one. Secrets are exposed in the wire types only.
+macro_rules! serialize_as {
+    ($($public:ident => $wire:ident,)*) => {
+        $(impl Serialize for $public {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $wire::from(self).serialize(serializer)
+            }
+        })*
+    };
+}
+
+serialize_as! {
+    ExecCredentialSpec => WireSpecV1,
+    ExecCredentialStatus => WireStatus,
+    Cluster => WireCluster,
+    FailedResponse => WireResponse,
+    ProxyConfig => WireProxyConfig,
+}
+
 #[derive(Serialize)]
-struct Document<'a, S> {
+pub(super) struct WireDocument<'a> {
     kind: &'static str,
     #[serde(rename = "apiVersion")]
     api_version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    spec: Option<S>,
+    spec: Option<WireSpec<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<WireStatus<'a>>,
 }
 
+impl<'a> WireDocument<'a> {
+    fn new(
+        version: ApiVersion,
+        spec: Option<&'a ExecCredentialSpec>,
+        status: Option<&'a ExecCredentialStatus>,
+    ) -> Self {
+        let spec = spec.map(|spec| match version {
+            ApiVersion::V1alpha1 => WireSpec::V1alpha1(spec.into()),
+            ApiVersion::V1beta1 | ApiVersion::V1 => WireSpec::V1(spec.into()),
+        });
+        Self { kind: ExecCredential::KIND, api_version: version.as_str(), spec, status: status.map(WireStatus::from) }
+    }
+}
+
+impl<'a> From<&'a ExecCredential> for WireDocument<'a> {
+    fn from(credential: &'a ExecCredential) -> Self {
+        Self::new(credential.api_version, credential.spec.as_ref(), credential.status.as_ref())
+    }
+}
+
 #[derive(Serialize)]
-struct SpecV1<'a> {
+#[serde(untagged)]
+enum WireSpec<'a> {
+    V1(WireSpecV1<'a>),
+    V1alpha1(WireSpecV1alpha1<'a>),
+}
+
+#[derive(Serialize)]
+struct WireSpecV1<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<WireCluster<'a>>,
     interactive: bool,
@@ -93,12 +111,28 @@ struct SpecV1<'a> {
     lock_file_path: Option<&'a str>,
 }
 
+impl<'a> From<&'a ExecCredentialSpec> for WireSpecV1<'a> {
+    fn from(spec: &'a ExecCredentialSpec) -> Self {
+        Self {
+            cluster: spec.cluster.as_ref().map(WireCluster::from),
+            interactive: spec.interactive,
+            lock_file_path: spec.lock_file_path.as_deref(),
+        }
+    }
+}
+
 #[derive(Serialize)]
-struct SpecV1alpha1<'a> {
+struct WireSpecV1alpha1<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     response: Option<WireResponse<'a>>,
     #[serde(skip_serializing_if = "is_false")]
     interactive: bool,
+}
+
+impl<'a> From<&'a ExecCredentialSpec> for WireSpecV1alpha1<'a> {
+    fn from(spec: &'a ExecCredentialSpec) -> Self {
+        Self { response: spec.response.as_ref().map(WireResponse::from), interactive: spec.interactive }
+    }
 }
 
 #[derive(Serialize)]
@@ -109,15 +143,15 @@ struct WireResponse<'a> {
     code: i32,
 }
 
-impl<'a> From<&'a Response> for WireResponse<'a> {
-    fn from(response: &'a Response) -> Self {
+impl<'a> From<&'a FailedResponse> for WireResponse<'a> {
+    fn from(response: &'a FailedResponse) -> Self {
         let header = response.header.iter().map(|(name, values)| (canonical_header(name), values.as_slice())).collect();
         Self { header, code: response.code }
     }
 }
 
-/// `www-authenticate` → `Www-Authenticate`: Go canonicalises names when it reads a response, so that is what plugins
-/// of that time look for.
+/// Returns a header name in Go's canonical form: `www-authenticate` becomes `Www-Authenticate`. Go canonicalises names
+/// when it reads a response, so plugins look for this form.
 fn canonical_header(name: &str) -> String {
     let mut upper = true;
     name.chars()
@@ -143,7 +177,7 @@ struct WireCluster<'a> {
     proxy_url: &'a str,
     #[serde(skip_serializing_if = "is_false")]
     disable_compression: bool,
-    // Always there, `null` without an extension: Go cannot omit it.
+    // Go cannot omit this field, so it is `null` without an extension.
     config: Option<&'a RawValue>,
 }
 
@@ -184,6 +218,18 @@ struct WireProxyConfig<'a> {
     certificate_authority_data: &'a [u8],
 }
 
+impl<'a> From<&'a ExecCredentialStatus> for WireStatus<'a> {
+    fn from(status: &'a ExecCredentialStatus) -> Self {
+        Self {
+            expiration_timestamp: status.expiration_timestamp.map(timestamp::format),
+            token: status.token.expose(),
+            client_certificate_data: &status.client_certificate_data,
+            client_key_data: status.client_key_data.expose(),
+            proxy_config: status.proxy_config.as_ref().map(WireProxyConfig::from),
+        }
+    }
+}
+
 impl<'a> From<&'a ProxyConfig> for WireProxyConfig<'a> {
     fn from(proxy: &'a ProxyConfig) -> Self {
         Self { url: &proxy.url, certificate_authority_data: &proxy.certificate_authority_data }
@@ -194,7 +240,7 @@ fn base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error>
     serializer.serialize_str(&STANDARD.encode(bytes))
 }
 
-// serde hands every field to these by reference.
+// serde calls these with a reference.
 fn is_false(value: &bool) -> bool {
     !value
 }

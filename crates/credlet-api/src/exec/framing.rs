@@ -1,42 +1,43 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::decode::Document;
-use crate::wire::document::{self, Duplicates};
+use super::decode::WireDocument;
+use crate::wire::document::{self, DuplicateKeys};
 
-/// Where the first document ends, if it is there whole and names a proxy. Such a plugin may go on to live, so nobody
-/// can wait until it has closed its output; any other is done when it has ended.
+/// Returns the length of the first document in the output of a plugin, if it is complete and has a `proxyConfig`.
 ///
-/// One that names a proxy and has something wrong in it counts as well: what is wrong is for who reads it to say, and
-/// nobody should wait for more.
+/// A plugin that starts an exec proxy (KEP-2718) may keep running with its output open, so the client must not wait for
+/// the end of the output. For any other plugin the end of the output is the end of the document.
 ///
-/// Only JSON says by itself where it ends, so only JSON is found.
+/// An invalid document with a `proxyConfig` counts as well, so that the error is reported at once. YAML documents have
+/// no end marker, so only JSON is detected.
 ///
 /// ```
-/// use credlet_api::exec::proxy_answer;
+/// use credlet_api::exec::proxy_document_end;
 ///
 /// let printed = br#"{"status": {"proxyConfig": {"url": "unix:///run/acme/s.sock"}}} listening"#;
-/// assert_eq!(proxy_answer(printed), Some(printed.len() - " listening".len()));
-/// assert_eq!(proxy_answer(&printed[..40]), None);
-/// assert_eq!(proxy_answer(br#"{"status": {"token": "a token"}}"#), None);
+/// assert_eq!(proxy_document_end(printed), Some(printed.len() - " listening".len()));
+/// assert_eq!(proxy_document_end(&printed[..40]), None);
+/// assert_eq!(proxy_document_end(br#"{"status": {"token": "a token"}}"#), None);
 /// ```
-pub fn proxy_answer(stdout: &[u8]) -> Option<usize> {
+pub fn proxy_document_end(stdout: &[u8]) -> Option<usize> {
     if stdout.trim_ascii_start().first() != Some(&b'{') {
         return None;
     }
     let mut values = serde_json::Deserializer::from_slice(stdout).into_iter::<IgnoredAny>();
     values.next()?.ok()?;
     let end = values.byte_offset();
-    let names_proxy = match document::read::<Document>(&stdout[..end], Duplicates::LastWins) {
-        Ok(document) => document.names_proxy(),
-        Err(_) => serde_json::from_slice::<Outline>(&stdout[..end]).is_ok_and(|it| it.status.proxy_config.is_some()),
+    let has_proxy_config = match document::read::<WireDocument>(&stdout[..end], DuplicateKeys::LastWins) {
+        Ok(document) => document.has_proxy_config(),
+        Err(_) => serde_json::from_slice::<DocumentOutline>(&stdout[..end])
+            .is_ok_and(|outline| outline.status.proxy_config.is_some()),
     };
-    names_proxy.then_some(end)
+    has_proxy_config.then_some(end)
 }
 
-/// All that can be said of a document that is not right.
+/// The part of an invalid document that tells whether it has a `proxyConfig`.
 #[derive(Deserialize)]
-struct Outline {
+struct DocumentOutline {
     status: StatusOutline,
 }
 
@@ -51,36 +52,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_beginning_of_an_answer_is_no_answer_and_nothing_behind_it_matters() {
-        let answer = r#" {"kind":"ExecCredential","status":{"proxyConfig":{"URL":"unix:///s","certificate-authority-data":null}}}"#;
-        for length in 0..answer.len() {
-            assert_eq!(proxy_answer(&answer.as_bytes()[..length]), None, "{}", &answer[..length]);
+    fn finds_the_end_of_a_complete_document() {
+        let document = r#" {"kind":"ExecCredential","status":{"proxyConfig":{"URL":"unix:///s","certificate-authority-data":null}}}"#;
+        for length in 0..document.len() {
+            assert_eq!(proxy_document_end(&document.as_bytes()[..length]), None, "{}", &document[..length]);
         }
         for rest in ["", "\n", "{", "}", "[1", "\u{7f}"] {
-            assert_eq!(proxy_answer(format!("{answer}{rest}").as_bytes()), Some(answer.len()), "{rest:?}");
+            assert_eq!(proxy_document_end(format!("{document}{rest}").as_bytes()), Some(document.len()), "{rest:?}");
         }
     }
 
     #[test]
-    fn an_answer_that_names_a_proxy_and_is_wrong_is_not_waited_for_any_longer() {
-        for answer in [
+    fn invalid_document_with_proxy_config_is_complete() {
+        for document in [
             r#"{"status":{"expirationTimestamp":"tomorrow","proxyConfig":{"url":"unix:///s"}}}"#,
             r#"{"status":{"proxyConfig":{"url":7}}}"#,
             r#"{"status":{"proxyConfig":{"url":"unix:///s","certificate-authority-data":"!"}}}"#,
             r#"{"status":{"proxyConfig":"unix:///s"}}"#,
         ] {
-            assert_eq!(proxy_answer(format!("{answer} listening").as_bytes()), Some(answer.len()), "{answer}");
+            assert_eq!(
+                proxy_document_end(format!("{document} listening").as_bytes()),
+                Some(document.len()),
+                "{document}"
+            );
         }
         for other in [r#"{"status":{"token":7}}"#, r#"{"status":7}"#, r#"{"status":{"token":7,"proxyConfig":null}}"#] {
-            assert_eq!(proxy_answer(other.as_bytes()), None, "{other}");
+            assert_eq!(proxy_document_end(other.as_bytes()), None, "{other}");
         }
     }
 
     #[test]
-    fn yaml_other_values_and_a_proxy_that_is_null_are_left_to_the_end_of_the_program() {
+    fn other_documents_end_with_the_output() {
         for other in ["status: {proxyConfig: {url: unix:///s}}", "[]", "1", r#"{"status":{"proxyConfig":null}}"#, "{]"]
         {
-            assert_eq!(proxy_answer(other.as_bytes()), None, "{other}");
+            assert_eq!(proxy_document_end(other.as_bytes()), None, "{other}");
         }
     }
 }

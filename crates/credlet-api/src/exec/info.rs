@@ -1,106 +1,102 @@
-use super::decode::{Document, TypeMeta};
-use super::{AnswerError, ApiVersion, Cluster, ExecCredentialSpec};
+use super::decode::{TypeMeta, WireDocument};
+use super::{ApiVersion, Cluster, ExecCredentialSpec, InvalidCredential};
 use crate::Secret;
-use crate::wire::document::{self, Duplicates};
-use crate::wire::fault::Fault;
+use crate::wire::document::{self, DuplicateKeys};
+use crate::wire::error::DocumentError;
 
-/// What a plugin has been told: the version to answer in, and the specification.
+/// The input of an exec plugin: the content of [`KUBERNETES_EXEC_INFO`](super::EXEC_INFO_ENV).
 ///
 /// ```
 /// use credlet_api::exec::{ApiVersion, ExecInfo};
 ///
-/// let told = br#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":true}}"#;
-/// let info = ExecInfo::load(told).unwrap();
+/// let value = br#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":true}}"#;
+/// let info = ExecInfo::decode(value).unwrap();
 /// assert_eq!(info.version, ApiVersion::V1);
 /// assert!(info.spec.interactive);
-/// // Nobody said `provideClusterInfo: true`, which is fine until the plugin wants to reach the cluster.
+/// // Without `provideClusterInfo: true` the plugin cannot connect to the cluster.
 /// assert!(info.spec.cluster.is_none());
 /// assert!(info.connection().is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecInfo {
-    /// The version in which the client wants its answer.
+    /// Version in which the client expects the output.
     pub version: ApiVersion,
-    /// What the client said.
+    /// The request of the client.
     pub spec: ExecCredentialSpec,
 }
 
 impl ExecInfo {
-    /// Reads the value of [`KUBERNETES_EXEC_INFO`](super::EXEC_INFO_ENV).
+    /// Decodes the value of [`KUBERNETES_EXEC_INFO`](super::EXEC_INFO_ENV).
     ///
     /// # Errors
-    /// The client, or whoever set the variable by hand, must act.
-    pub fn load(data: &[u8]) -> Result<Self, InfoError> {
-        let meta: TypeMeta = match document::read(data, Duplicates::LastWins) {
-            Err(Fault::Empty) => return Err(InfoError::Unset),
-            other => other.map_err(InfoError::Unreadable)?,
+    /// Returns an error if the value is not an ExecCredential of a known version.
+    pub fn decode(data: &[u8]) -> Result<Self, ExecInfoError> {
+        let meta: TypeMeta = match document::read(data, DuplicateKeys::LastWins) {
+            Err(DocumentError::Empty) => return Err(ExecInfoError::Unset),
+            other => other.map_err(ExecInfoError::InvalidDocument)?,
         };
         let version = meta.version().map_err(|error| match error {
-            AnswerError::OtherKind { found } => InfoError::OtherKind { found },
-            _ => InfoError::NoVersion,
+            InvalidCredential::UnexpectedKind { found } => ExecInfoError::UnexpectedKind { found },
+            _ => ExecInfoError::MissingApiVersion,
         })?;
-        let document: Document = document::read(data, Duplicates::LastWins).map_err(InfoError::Unreadable)?;
-        let mut spec = ExecCredentialSpec::from(document.spec.unwrap_or_default());
-        match version {
-            // A version's reader does not know what only another version has.
-            ApiVersion::V1alpha1 => (spec.cluster, spec.lock_file_path) = (None, None),
-            ApiVersion::V1beta1 | ApiVersion::V1 => spec.response = None,
-        }
-        Ok(Self { version, spec })
+        let document: WireDocument =
+            document::read(data, DuplicateKeys::LastWins).map_err(ExecInfoError::InvalidDocument)?;
+        let (spec, _) = document.into_parts(version);
+        Ok(Self { version, spec: spec.unwrap_or_default() })
     }
 
-    /// How to reach the cluster the credential is for, anonymously.
+    /// Returns the connection settings of the cluster.
     ///
     /// # Errors
-    /// When the client was not told to pass it on, or passed on something unusable.
-    pub fn connection(&self) -> Result<Connection<'_>, InfoError> {
-        let cluster = self.spec.cluster.as_ref().ok_or(InfoError::NoCluster)?;
+    /// Returns an error if the kubeconfig lacks `provideClusterInfo: true`, or the `proxy-url` is invalid.
+    pub fn connection(&self) -> Result<ClusterConnection<'_>, ExecInfoError> {
+        let cluster = self.spec.cluster.as_ref().ok_or(ExecInfoError::MissingCluster)?;
         if !cluster.proxy_url.is_empty() && !is_proxy_url(cluster.proxy_url.expose()) {
-            return Err(InfoError::ProxyUrl);
+            return Err(ExecInfoError::InvalidProxyUrl);
         }
-        Ok(Connection { cluster })
+        Ok(ClusterConnection { cluster })
     }
 }
 
-/// The connection details of a [`Cluster`], seen to be usable.
+/// The validated connection settings of a [`Cluster`].
 #[derive(Clone, Copy, Debug)]
-pub struct Connection<'a> {
+pub struct ClusterConnection<'a> {
     cluster: &'a Cluster,
 }
 
-impl<'a> Connection<'a> {
-    /// The API server's address.
+impl<'a> ClusterConnection<'a> {
+    /// Returns the URL of the API server.
     pub fn server(&self) -> &'a str {
         &self.cluster.server
     }
 
-    /// The name to expect in the server's certificate, if not the address's.
+    /// Returns the server name for TLS, if it differs from the host of the URL.
     pub fn tls_server_name(&self) -> Option<&'a str> {
         Some(&*self.cluster.tls_server_name).filter(|name| !name.is_empty())
     }
 
-    /// Whether the server's certificate goes unchecked.
+    /// Returns whether verification of the server certificate is disabled.
     pub fn insecure_skip_tls_verify(&self) -> bool {
         self.cluster.insecure_skip_tls_verify
     }
 
-    /// The certificate authorities as PEM, if not those of the system.
+    /// Returns the PEM bundle of certificate authorities; `None` means those of the system.
     pub fn certificate_authority_data(&self) -> Option<&'a [u8]> {
         Some(&*self.cluster.certificate_authority_data).filter(|pem| !pem.is_empty())
     }
 
-    /// The proxy to reach the server through.
+    /// Returns the URL of the HTTP or SOCKS proxy.
     pub fn proxy_url(&self) -> Option<&'a Secret> {
         Some(&self.cluster.proxy_url).filter(|url| !url.is_empty())
     }
 
-    /// Whether answers should come uncompressed.
+    /// Returns whether compression of responses is disabled.
     pub fn disable_compression(&self) -> bool {
         self.cluster.disable_compression
     }
 }
 
-/// The schemes that Kubernetes knows, and a host that could be one.
+/// Returns whether a URL has a scheme that client-go supports, and a host.
 fn is_proxy_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -109,29 +105,29 @@ fn is_proxy_url(url: &str) -> bool {
         && !url.chars().any(|c| c.is_control() || c == ' ')
 }
 
-/// Why a plugin does not know what it is asked.
+/// Error in the input of an exec plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum InfoError {
-    /// Nobody asked.
-    #[error("KUBERNETES_EXEC_INFO is unset or empty: a Kubernetes client sets it when it runs this program")]
+pub enum ExecInfoError {
+    /// The variable is not set or empty.
+    #[error("KUBERNETES_EXEC_INFO is not set: Kubernetes clients set it when they run this program")]
     Unset,
-    /// The variable holds something else.
-    #[error("KUBERNETES_EXEC_INFO {0}")]
-    Unreadable(Fault),
-    /// Nothing says in which version to answer.
-    #[error("KUBERNETES_EXEC_INFO has no apiVersion")]
-    NoVersion,
-    /// Another object, or an unknown version.
-    #[error("KUBERNETES_EXEC_INFO holds {found} instead of an ExecCredential of a known version")]
-    OtherKind {
-        /// Kind and version, as far as they look harmless.
+    /// The value is not a JSON or YAML object with fields of the right types.
+    #[error("invalid KUBERNETES_EXEC_INFO: {0}")]
+    InvalidDocument(DocumentError),
+    /// There is no `apiVersion`.
+    #[error("invalid KUBERNETES_EXEC_INFO: missing apiVersion")]
+    MissingApiVersion,
+    /// The value is another object, or has an unknown version.
+    #[error("invalid KUBERNETES_EXEC_INFO: found {found} instead of an ExecCredential of a known version")]
+    UnexpectedKind {
+        /// Kind and version, replaced by a description if they do not look like names.
         found: String,
     },
-    /// The client did not say which cluster.
-    #[error("the client did not say which cluster: the kubeconfig user needs `provideClusterInfo: true`")]
-    NoCluster,
-    /// The proxy cannot be used.
-    #[error("the cluster's proxy-url is not a URL with the scheme http, https or socks5")]
-    ProxyUrl,
+    /// The client passed no cluster.
+    #[error("missing cluster information: set `provideClusterInfo: true` for the kubeconfig user")]
+    MissingCluster,
+    /// The `proxy-url` of the cluster is invalid.
+    #[error("invalid proxy-url of the cluster: must be a URL with the scheme http, https or socks5")]
+    InvalidProxyUrl,
 }

@@ -1,8 +1,12 @@
-//! `client.authentication.k8s.io`: what a client tells an exec plugin, and what the plugin answers.
+//! The exec credential protocol, `client.authentication.k8s.io`.
 //!
-//! One set of types serves all three versions; the version decides only how they are written and read.
+//! A client starts the program of an [`ExecConfig`] with an [`ExecCredentialSpec`] in `KUBERNETES_EXEC_INFO`; the
+//! plugin decodes it as [`ExecInfo`] and prints an [`ExecCredentialStatus`]. One set of types serves all three
+//! [versions](ApiVersion), which differ in their encoding. [`ExecCredential`] is the whole document, for use with
+//! serde.
 
 mod config;
+mod credential;
 mod decode;
 mod encode;
 mod framing;
@@ -14,59 +18,64 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-pub use self::config::{ConfigError, ExecConfig, ExecEnvVar, InteractiveMode};
-pub use self::decode::{AnswerError, failure_message};
-pub use self::framing::proxy_answer;
-pub use self::info::{Connection, ExecInfo, InfoError};
-pub use self::rewrite::rewrite;
-pub use self::version::{ApiVersion, UnknownVersion};
+pub use self::config::{ExecConfig, ExecConfigError, ExecEnvVar, InteractiveMode};
+pub use self::credential::ExecCredential;
+pub use self::decode::{InvalidCredential, status_message};
+pub use self::framing::proxy_document_end;
+pub use self::info::{ClusterConnection, ExecInfo, ExecInfoError};
+pub use self::rewrite::rewrite_exec_credential;
+pub use self::version::{ApiVersion, UnsupportedApiVersion};
 use crate::Secret;
 
-/// The environment variable in which a plugin finds an [`ExecInfo`].
+/// Name of the environment variable with the input of a plugin, see [`ExecInfo`].
 pub const EXEC_INFO_ENV: &str = "KUBERNETES_EXEC_INFO";
 
-/// What the client tells the plugin.
+/// The request of a client to a plugin.
+///
+/// Serialised with serde, it has the fields of v1; [`encode`](Self::encode) supports all versions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExecCredentialSpec {
-    /// The cluster, if the kubeconfig says `provideClusterInfo: true`. Version v1alpha1 has no room for it.
+    /// The cluster, if the kubeconfig has `provideClusterInfo: true`. Not in v1alpha1.
     pub cluster: Option<Cluster>,
-    /// Whether the plugin may talk to a person: its standard input is a terminal.
+    /// Whether standard input is a terminal that the plugin may use to prompt the user.
     pub interactive: bool,
-    /// The answer that made the client ask again. Only v1alpha1 has room for it.
-    pub response: Option<Response>,
-    /// KEP-2718: a file the client keeps locked while it lives. Its presence says that the client understands
+    /// The response that rejected the previous credential. In v1alpha1 only.
+    pub response: Option<FailedResponse>,
+    /// KEP-2718: a file that the client keeps locked while it runs. It is set by clients that support
     /// [`ExecCredentialStatus::proxy_config`].
     pub lock_file_path: Option<String>,
 }
 
-/// A refused request, as the plugin may want to know it.
+/// The response of the API server to a request with the previous credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Response {
-    /// The HTTP status code.
+pub struct FailedResponse {
+    /// HTTP status code.
     pub code: i32,
-    /// The headers. Names are written in Go's canonical form, whatever their case here.
+    /// Headers. Names are encoded in Go's canonical form.
     pub header: BTreeMap<String, Vec<String>>,
 }
 
-/// The cluster a credential is wanted for: everything needed to reach it, as a kubeconfig would have it.
+/// Connection settings of the cluster that the credential is for.
 #[derive(Clone, Default, PartialEq)]
 pub struct Cluster {
-    /// The API server's address.
+    /// URL of the API server.
     pub server: String,
-    /// The name to expect in the server's certificate, if not the address's. Empty: not set.
+    /// Server name for TLS. Empty: the host of the URL.
     pub tls_server_name: String,
-    /// Whether the server's certificate goes unchecked.
+    /// Whether verification of the server certificate is disabled.
     pub insecure_skip_tls_verify: bool,
-    /// The certificate authorities as PEM. Empty: those of the system.
+    /// PEM bundle of certificate authorities. Empty: those of the system.
     pub certificate_authority_data: Vec<u8>,
-    /// The proxy to reach the server through. Empty: none. May hold a password.
+    /// URL of an HTTP or SOCKS proxy, possibly with a password. Empty: none.
     pub proxy_url: Secret,
-    /// Whether answers should come uncompressed.
+    /// Whether compression of responses is disabled.
     pub disable_compression: bool,
-    /// The cluster's extension `client.authentication.k8s.io/exec`: free data for the plugin.
-    pub config: Option<Extension>,
+    /// The extension `client.authentication.k8s.io/exec` of the cluster: arbitrary data for the plugin.
+    pub config: Option<RawExtension>,
 }
 
 impl fmt::Debug for Cluster {
@@ -83,96 +92,110 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// Free JSON data, kept in the form in which it is passed on: compact, key order and number form as given.
+/// Arbitrary JSON data in compact form; key order and number form are preserved.
 ///
-/// People do keep secrets in it although the specification advises against that, so `Debug` does not show it.
+/// `Debug` does not show it, because it may hold secrets although the Kubernetes API advises against that. Only
+/// `serde_json` can serialise and deserialise it.
 #[derive(Clone)]
-pub struct Extension(Box<RawValue>);
+pub struct RawExtension(Box<RawValue>);
 
-impl Extension {
-    /// Takes JSON text as it is.
+impl RawExtension {
+    /// Parses JSON text.
     ///
     /// # Errors
-    /// When it is not one JSON value.
-    pub fn from_json(text: &str) -> Result<Self, NotJson> {
-        crate::wire::json::compact(text).map(Self).map_err(|_| NotJson)
+    /// Returns an error if the text is not one JSON value.
+    pub fn from_json(text: &str) -> Result<Self, InvalidExtension> {
+        crate::wire::json::compact(text).map(Self).map_err(|_| InvalidExtension)
     }
 
-    /// Takes data that came by way of YAML: keys are sorted at every level, as Kubernetes does.
+    /// Converts data that was decoded from YAML. Keys are sorted at every level, as in Kubernetes.
     pub fn from_value(value: &serde_json::Value) -> Self {
         let text = crate::wire::json::to_string(value);
-        // What serde_json has just written is JSON.
+        // The output of serde_json is valid JSON.
         Self(RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn as_json(&self) -> &str {
         self.0.get()
     }
 }
 
-impl PartialEq for Extension {
+impl Serialize for RawExtension {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawExtension {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::from_json(raw.get()).map_err(D::Error::custom)
+    }
+}
+
+impl PartialEq for RawExtension {
     fn eq(&self, other: &Self) -> bool {
         self.as_json() == other.as_json()
     }
 }
 
-impl fmt::Debug for Extension {
+impl fmt::Debug for RawExtension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
     }
 }
 
-/// Text that should have been JSON is not.
+/// Error of parsing a [`RawExtension`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the extension is not one JSON value")]
-pub struct NotJson;
+#[error("invalid extension: not a JSON value")]
+pub struct InvalidExtension;
 
-/// What the plugin answers: a token, a certificate with its key, or both.
+/// The credential that a plugin returns: a bearer token, a client certificate with its key, or both.
 ///
 /// ```
 /// use credlet_api::exec::ExecCredentialStatus;
 ///
-/// let status = ExecCredentialStatus::token("hunter2").expiring("2030-01-02T03:04:05Z".parse().unwrap());
+/// let status = ExecCredentialStatus::token("hunter2").with_expiration("2030-01-02T03:04:05Z".parse().unwrap());
 /// assert!(!format!("{status:?}").contains("hunter2"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExecCredentialStatus {
-    /// When the credential must no longer be used. `None`: good until it is refused.
+    /// Time from which the credential is expired. `None`: valid until the API server rejects it.
     pub expiration_timestamp: Option<Timestamp>,
-    /// A bearer token. Empty: none.
+    /// Bearer token. Empty: none.
     pub token: Secret,
-    /// A client certificate and, after it, its intermediates, as PEM. Empty: none.
+    /// PEM of the client certificate, followed by its intermediates. Empty: none.
     pub client_certificate_data: String,
-    /// The certificate's private key as PEM. Empty: none.
+    /// PEM of the private key. Empty: none.
     pub client_key_data: Secret,
-    /// KEP-2718: where requests are to be sent instead of to the API server.
+    /// KEP-2718: the proxy to which the client must send its requests.
     pub proxy_config: Option<ProxyConfig>,
 }
 
 impl ExecCredentialStatus {
-    /// A bearer token that is good until it is refused.
+    /// Creates a credential with a bearer token and without an expiry.
     pub fn token(token: impl Into<Secret>) -> Self {
         Self { token: token.into(), ..Self::default() }
     }
 
-    /// A client certificate chain and its key that are good until they are refused.
+    /// Creates a credential with a client certificate chain and its key, without an expiry.
     pub fn certificate(chain_pem: impl Into<String>, key_pem: impl Into<Secret>) -> Self {
         Self { client_certificate_data: chain_pem.into(), client_key_data: key_pem.into(), ..Self::default() }
     }
 
-    /// The same, good until `at` only. On the wire it is cut to whole seconds, never rounded up.
+    /// Sets the expiry. It is truncated to whole seconds when it is encoded.
     #[must_use]
-    pub fn expiring(self, at: Timestamp) -> Self {
+    pub fn with_expiration(self, at: Timestamp) -> Self {
         Self { expiration_timestamp: Some(at), ..self }
     }
 }
 
-/// KEP-2718: a proxy that the plugin has started.
+/// KEP-2718: an exec proxy that the plugin has started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyConfig {
-    /// Where it listens.
+    /// URL of its listener.
     pub url: String,
-    /// The certificate authorities of its certificate, as PEM. Empty: no TLS on a Unix socket.
+    /// PEM bundle of the certificate authorities of its certificate. Empty: a Unix socket without TLS.
     pub certificate_authority_data: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Another plugin's answer, passed on in another version.
+//! Conversion of a plugin's output to another version.
 
 use std::fmt;
 
@@ -10,35 +10,39 @@ use zeroize::Zeroizing;
 use super::ApiVersion;
 use crate::wire::{json, timestamp};
 
-/// The answer of a plugin as if it had been written in `version` and with this `expirationTimestamp`; `None` takes that
-/// out. All other members stay, known or not, as they are and in their order.
+/// Returns the output of a plugin with another `apiVersion` and `expirationTimestamp`; `None` removes the latter. All
+/// other members, known or not, keep their text and order.
 ///
-/// `None`: the answer is not a JSON object with a status.
+/// Returns `None` if `output` is not a JSON object with a status.
 ///
 /// ```
-/// use credlet_api::exec::{ApiVersion, rewrite};
+/// use credlet_api::exec::{ApiVersion, rewrite_exec_credential};
 ///
 /// let beta = br#"{"apiVersion":"client.authentication.k8s.io/v1beta1","x":1.0,"status":{"token":"t"}}"#;
-/// let v1 = rewrite(beta, ApiVersion::V1, None).unwrap();
+/// let v1 = rewrite_exec_credential(beta, ApiVersion::V1, None).unwrap();
 /// assert_eq!(&*v1, "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"x\":1.0,\"status\":{\"token\":\"t\"}}\n");
 /// ```
-pub fn rewrite(answer: &[u8], version: ApiVersion, expiration: Option<Timestamp>) -> Option<Zeroizing<String>> {
-    let document: Members<'_> = serde_json::from_slice(answer).ok()?;
+pub fn rewrite_exec_credential(
+    output: &[u8],
+    version: ApiVersion,
+    expiration: Option<Timestamp>,
+) -> Option<Zeroizing<String>> {
+    let document: RawMembers<'_> = serde_json::from_slice(output).ok()?;
     let (_, status) = document.0.iter().rfind(|(name, _)| name == "status")?;
-    let status: Members<'_> = serde_json::from_str(status.get()).ok()?;
+    let status: RawMembers<'_> = serde_json::from_str(status.get()).ok()?;
     let version = json::to_string(&version.as_str());
     let expiration = expiration.map(|at| json::to_string(&timestamp::format(at)));
 
-    // Room for all of it: a text that grows leaves its old memory behind, and this one holds a secret.
-    let mut inner = Zeroizing::new(String::with_capacity(answer.len() * 2 + 128));
-    let kept = status.0.iter().filter(|(name, _)| name != "expirationTimestamp");
-    let kept = kept.map(|(name, value)| (&**name, value.get()));
-    write(&mut inner, kept.chain(expiration.as_deref().map(|at| ("expirationTimestamp", at))));
+    // Sufficient capacity: reallocation would leave a copy of the secret in freed memory.
+    let mut inner = Zeroizing::new(String::with_capacity(output.len() * 2 + 128));
+    let others = status.0.iter().filter(|(name, _)| name != "expirationTimestamp");
+    let others = others.map(|(name, value)| (&**name, value.get()));
+    write(&mut inner, others.chain(expiration.as_deref().map(|at| ("expirationTimestamp", at))));
 
-    let mut text = Zeroizing::new(String::with_capacity(answer.len() * 2 + 256));
+    let mut text = Zeroizing::new(String::with_capacity(output.len() * 2 + 256));
     let others = document.0.iter().map(|(name, value)| match &**name {
         "status" => ("status", inner.as_str()),
-        // Kubernetes finds this one whatever its case.
+        // Kubernetes matches this name case-insensitively.
         name if name.eq_ignore_ascii_case("apiVersion") => (name, &*version),
         name => (name, value.get()),
     });
@@ -58,14 +62,14 @@ fn write<'a>(into: &mut String, members: impl Iterator<Item = (&'a str, &'a str)
     into.push('}');
 }
 
-/// An object's members in their order, with their values as they are written; nothing is copied.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+/// The members of an object in their order. Values are borrowed as written.
+struct RawMembers<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
+        struct MembersVisitor;
 
-        impl<'de> Visitor<'de> for Object {
+        impl<'de> Visitor<'de> for MembersVisitor {
             type Value = Vec<(String, &'de RawValue)>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,7 +85,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             }
         }
 
-        deserializer.deserialize_map(Object).map(Self)
+        deserializer.deserialize_map(MembersVisitor).map(Self)
     }
 }
 
@@ -94,10 +98,10 @@ mod tests {
         "more":{"b":1,"a":[1.50]} }"#;
 
     #[test]
-    fn only_version_and_expiry_change() {
+    fn changes_only_version_and_expiry() {
         let at = "2029-01-02T03:04:05.9Z".parse().unwrap();
         assert_eq!(
-            *rewrite(BETA.as_bytes(), ApiVersion::V1, Some(at)).unwrap(),
+            *rewrite_exec_credential(BETA.as_bytes(), ApiVersion::V1, Some(at)).unwrap(),
             concat!(
                 r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{},"#,
                 r#""status":{"token":"t","big":12345678901234567890123,"expirationTimestamp":"2029-01-02T03:04:05Z"},"#,
@@ -105,12 +109,14 @@ mod tests {
                 "\n",
             )
         );
-        assert!(!rewrite(BETA.as_bytes(), ApiVersion::V1, None).unwrap().contains("expirationTimestamp"));
+        assert!(
+            !rewrite_exec_credential(BETA.as_bytes(), ApiVersion::V1, None).unwrap().contains("expirationTimestamp")
+        );
     }
 
     #[test]
-    fn what_is_no_such_object_is_left_to_others() {
-        for answer in [
+    fn returns_none_for_other_documents() {
+        for output in [
             "",
             "[]",
             "apiVersion: v1\nstatus: {}",
@@ -118,7 +124,7 @@ mod tests {
             r#"{"status":5}"#,
             BETA.trim_end_matches('}'),
         ] {
-            assert!(rewrite(answer.as_bytes(), ApiVersion::V1, None).is_none(), "{answer}");
+            assert!(rewrite_exec_credential(output.as_bytes(), ApiVersion::V1, None).is_none(), "{output}");
         }
     }
 }

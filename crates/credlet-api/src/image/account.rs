@@ -1,4 +1,4 @@
-//! What an API server is asked about pods and their service accounts.
+//! Requests to the API server for pods, service accounts and their tokens.
 
 use std::collections::BTreeMap;
 
@@ -7,68 +7,68 @@ use serde::{Deserialize, Serialize};
 use crate::Secret;
 use crate::wire::json;
 
-/// A service account, as far as providers may know it.
+/// The fields of a `ServiceAccount` that providers may receive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AccountObject {
-    /// Its unique identifier.
+pub struct ServiceAccountObject {
+    /// Unique identifier.
     pub uid: String,
-    /// Its annotations.
+    /// Annotations.
     pub annotations: BTreeMap<String, String>,
 }
 
-impl AccountObject {
-    /// Where it is.
+impl ServiceAccountObject {
+    /// Returns the path of the object in the API.
     pub fn path(namespace: &str, name: &str) -> String {
         format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}")
     }
 
-    /// Reads a `ServiceAccount`. `None`: it is none.
-    pub fn decode(answer: &[u8]) -> Option<Self> {
-        let Object { metadata, .. } = serde_json::from_slice(answer).ok()?;
+    /// Decodes a `ServiceAccount`. Returns `None` for an invalid response.
+    pub fn decode(response: &[u8]) -> Option<Self> {
+        let Object { metadata, .. } = serde_json::from_slice(response).ok()?;
         Some(Self { uid: metadata.uid, annotations: metadata.annotations.unwrap_or_default() })
     }
 }
 
-/// A pod, as far as providers may know it.
+/// The fields of a `Pod` that select its service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodObject {
-    /// Its unique identifier.
+    /// Unique identifier.
     pub uid: String,
-    /// The name of its service account.
+    /// Name of the service account.
     pub service_account_name: String,
 }
 
 impl PodObject {
-    /// Where it is.
+    /// Returns the path of the object in the API.
     pub fn path(namespace: &str, name: &str) -> String {
         format!("/api/v1/namespaces/{namespace}/pods/{name}")
     }
 
-    /// Reads a `Pod`. `None`: it is none.
-    pub fn decode(answer: &[u8]) -> Option<Self> {
-        let Object { metadata, spec } = serde_json::from_slice(answer).ok()?;
+    /// Decodes a `Pod`. Returns `None` for an invalid response.
+    pub fn decode(response: &[u8]) -> Option<Self> {
+        let Object { metadata, spec } = serde_json::from_slice(response).ok()?;
         Some(Self { uid: metadata.uid, service_account_name: spec.service_account_name })
     }
 }
 
-/// A wish for a token of a service account.
+/// A `TokenRequest` for a service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TokenWish<'a> {
-    /// The account's identifier: a new one of the same name gets no token.
+pub struct ServiceAccountTokenRequest<'a> {
+    /// UID of the account, so that a new account of the same name gets no token.
     pub account_uid: &'a str,
-    /// For whom the token is meant.
+    /// Audience of the token.
     pub audience: &'a str,
-    /// The pod with whose life the token ends: its name and its identifier.
+    /// Name and UID of the pod that the token is bound to.
     pub pod: Option<(&'a str, &'a str)>,
 }
 
-impl TokenWish<'_> {
-    /// Where to send it.
+impl ServiceAccountTokenRequest<'_> {
+    /// Returns the path of the `token` subresource.
     pub fn path(namespace: &str, account: &str) -> String {
-        format!("{}/token", AccountObject::path(namespace, account))
+        format!("{}/token", ServiceAccountObject::path(namespace, account))
     }
 
-    /// A `TokenRequest`, as JSON.
+    /// Returns the request body.
     pub fn encode(&self) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -106,17 +106,17 @@ impl TokenWish<'_> {
         })
     }
 
-    /// Reads the answer. `None`: there is no token in it.
-    pub fn token(answer: &[u8]) -> Option<Secret> {
+    /// Decodes the token in the response. Returns `None` if there is none.
+    pub fn token(response: &[u8]) -> Option<Secret> {
         #[derive(Deserialize)]
-        struct Granted {
+        struct Response {
             status: Status,
         }
         #[derive(Deserialize)]
         struct Status {
             token: Secret,
         }
-        let Granted { status } = serde_json::from_slice(answer).ok()?;
+        let Response { status } = serde_json::from_slice(response).ok()?;
         Some(status.token).filter(|token| !token.is_empty())
     }
 }
@@ -146,15 +146,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_asked_for_as_the_kubelet_asks() {
-        let wish = TokenWish { account_uid: "u", audience: "a", pod: Some(("p", "q")) };
+    fn encodes_token_request_as_the_kubelet() {
+        let request = ServiceAccountTokenRequest { account_uid: "u", audience: "a", pod: Some(("p", "q")) };
         assert_eq!(
-            wish.encode(),
+            request.encode(),
             r#"{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{"uid":"u"},"spec":{"audiences":["a"],"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"q"}}}"#
         );
-        assert_eq!(TokenWish::path("ns", "sa"), "/api/v1/namespaces/ns/serviceaccounts/sa/token");
-        let token = TokenWish::token(br#"{"kind":"TokenRequest","status":{"token":"t","expirationTimestamp":"x"}}"#);
+        assert_eq!(ServiceAccountTokenRequest::path("ns", "sa"), "/api/v1/namespaces/ns/serviceaccounts/sa/token");
+        let token = ServiceAccountTokenRequest::token(
+            br#"{"kind":"TokenRequest","status":{"token":"t","expirationTimestamp":"x"}}"#,
+        );
         assert_eq!(token.unwrap().expose(), "t");
-        assert!(TokenWish::token(br#"{"kind":"Status"}"#).is_none());
+        assert!(ServiceAccountTokenRequest::token(br#"{"kind":"Status"}"#).is_none());
     }
 }

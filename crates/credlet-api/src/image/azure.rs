@@ -1,46 +1,47 @@
-//! What a node of Azure knows about itself, `/etc/kubernetes/azure.json`, as far as registries need it.
+//! `/etc/kubernetes/azure.json`, the configuration of an Azure node.
 
 use serde::de::MapAccess;
 
 use crate::Secret;
-use crate::wire::document::{self, Duplicates, Member, Object};
-use crate::wire::fault::Fault;
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::error::DocumentError;
 
-/// The node's configuration for Azure. JSON or YAML; what is not known is not read.
+/// The fields of an Azure node's configuration that registry credentials need. JSON or YAML; unknown fields are
+/// ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AzureConfig {
-    /// `AzurePublicCloud`, or another.
+    /// Name of the cloud, such as `AzurePublicCloud`.
     pub cloud: String,
-    /// The tenant of the node's identity.
+    /// Tenant of the node's identity.
     pub tenant_id: String,
-    /// The service principal, if it is not a managed identity.
+    /// Client id of the service principal, if the node has no managed identity.
     pub aad_client_id: String,
-    /// Its secret.
+    /// Client secret of the service principal.
     pub aad_client_secret: Secret,
-    /// Or the file with its certificate and key.
+    /// File with certificate and key of the service principal, instead of a secret.
     pub aad_client_cert_path: String,
     /// Whether the node has a managed identity.
     pub use_managed_identity_extension: bool,
-    /// Which one: a client's id, or a resource's. Empty: the one that the machine has of its own.
+    /// Client id or resource id of a user-assigned identity. Empty: the system-assigned identity.
     pub user_assigned_identity_id: String,
-    /// Of a cloud that is not known by its name: who tells its addresses.
+    /// Resource manager that serves the endpoints of a custom cloud.
     pub resource_manager_endpoint: String,
 }
 
 impl AzureConfig {
-    /// Reads the file.
+    /// Decodes the file.
     ///
     /// # Errors
-    /// The file's owner must act. No text of it is in the error.
-    pub fn decode(text: &[u8]) -> Result<Self, Fault> {
-        document::read(text, Duplicates::LastWins)
+    /// Returns an error if the file is invalid. The error quotes nothing of it.
+    pub fn decode(text: &[u8]) -> Result<Self, DocumentError> {
+        document::read(text, DuplicateKeys::LastWins)
     }
 }
 
-impl Object for AzureConfig {
-    /// Azure's own provider reads names in any case.
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for AzureConfig {
+    /// Matches names case-insensitively, as Azure's provider does.
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match &*name.to_ascii_lowercase() {
             "cloud" => value.string("cloud", &mut self.cloud),
             "tenantid" => value.string("tenantId", &mut self.tenant_id),
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nodes_file_is_read_in_either_form() {
+    fn decodes_json_and_yaml() {
         let json = br#"{"cloud":"AzurePublicCloud","tenantId":"t","aadClientId":"c","aadClientSecret":"hunter2",
             "useManagedIdentityExtension":true,"userAssignedIdentityID":"u","vmType":"vmss","rateLimit":{"a":[1]}}"#;
         let yaml = b"cloud: AzurePublicCloud\nTenantID: t\naadClientId: c\naadClientSecret: hunter2\nuseManagedIdentityExtension: true\nuserAssignedIdentityID: u\n";
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_is_told_without_its_content() {
+    fn errors_quote_nothing() {
         for bad in [
             &b""[..],
             b"hunter2",

@@ -1,4 +1,4 @@
-//! `CredentialProviderConfig`: which providers there are, and for which images each is asked.
+//! The kubelet's `CredentialProviderConfig`: the providers and the images that each one is for.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,110 +8,110 @@ use jiff::SignedDuration;
 
 use crate::Secret;
 use crate::kubeconfig::Located;
-use crate::wire::duration::{self, DurationError};
-use crate::wire::fault::Fault;
-use crate::wire::tree::{self, Name, Node, Value};
+use crate::wire::duration::{self, ParseDurationError};
+use crate::wire::error::DocumentError;
+use crate::wire::tree::{self, MemberName, YamlNode, YamlValue};
 
-/// What a configuration says to be.
+/// Value of `kind`.
 pub const CONFIG_KIND: &str = "CredentialProviderConfig";
 
 const GROUP: &str = "kubelet.config.k8s.io/";
 
-/// The providers of one file, as they are written: not checked beyond the types of their fields.
+/// The providers of one configuration file. Only the types of the fields are checked.
 #[derive(Clone, Debug, Default)]
 pub struct CredentialProviderConfig {
-    /// In the order of the file.
+    /// Providers in the order of the file.
     pub providers: Vec<CredentialProvider>,
-    /// Something follows the first YAML document. Kubernetes ignores it without a word.
+    /// Whether anything follows the first YAML document. Kubernetes silently ignores it.
     pub has_more_documents: bool,
 }
 
-/// One provider.
+/// A provider in a [`CredentialProviderConfig`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CredentialProvider {
-    /// The line on which it begins.
+    /// First line of the provider.
     pub line: usize,
-    /// The name of its binary.
+    /// Name of the provider and of its binary.
     pub name: Located<String>,
-    /// For which images it is asked.
+    /// Patterns of the images that the provider is for.
     pub match_images: Vec<Located<String>>,
-    /// How long its answers are remembered that do not say so themselves.
+    /// Cache lifetime of responses without a `cacheDuration`.
     pub default_cache_duration: Option<Located<SignedDuration>>,
-    /// In which version it is asked.
+    /// Version of requests and responses.
     pub api_version: Located<String>,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<Secret>,
-    /// Its variables, beside the inherited ones.
-    pub env: Vec<EnvVar>,
-    /// Set if it is told about the pod's service account.
-    pub token_attributes: Option<TokenAttributes>,
+    /// Environment variables in addition to the inherited ones.
+    pub env: Vec<ProviderEnvVar>,
+    /// Set if the provider receives the pod's service account.
+    pub token_attributes: Option<ServiceAccountTokenAttributes>,
 }
 
-/// A variable for a provider.
+/// An environment variable of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct EnvVar {
-    /// Its name.
+pub struct ProviderEnvVar {
+    /// Name of the variable.
     pub name: String,
-    /// Its value, often a secret.
+    /// Value, often a secret.
     pub value: Secret,
-    /// Its line.
+    /// Line of the variable.
     pub line: usize,
 }
 
-/// What a provider is told about the pod's service account.
+/// The attributes of the pod's service account that a provider receives.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TokenAttributes {
-    /// The line on which it begins.
+pub struct ServiceAccountTokenAttributes {
+    /// First line of the section.
     pub line: usize,
-    /// For whom the token is meant.
+    /// Audience of the token.
     pub service_account_token_audience: Located<String>,
-    /// `ServiceAccount` or `Token`: what answers are remembered by.
+    /// `ServiceAccount` or `Token`: the cache key of responses.
     pub cache_type: Located<String>,
-    /// Whether a pod without a service account is passed over.
+    /// Whether the provider is skipped for pods without a service account.
     pub require_service_account: Option<Located<bool>>,
-    /// Annotations without which the provider is passed over.
+    /// Annotations that are passed to the provider; it is skipped if one is missing.
     pub required_service_account_annotation_keys: Vec<Located<String>>,
-    /// Annotations that are passed on if they are there.
+    /// Annotations that are passed to the provider if present.
     pub optional_service_account_annotation_keys: Vec<Located<String>>,
 }
 
 impl CredentialProviderConfig {
-    /// Reads a file, JSON or YAML, of any of the three versions, with all mistakes of form in it.
-    pub fn decode(text: &[u8]) -> (Self, Vec<ConfigFault>) {
-        let mut reader = Reader::default();
+    /// Decodes a file in JSON or YAML of any version. Returns all errors in its form.
+    pub fn decode(text: &[u8]) -> (Self, Vec<ProviderConfigError>) {
+        let mut decoder = ConfigDecoder::default();
         let providers = match tree::read(text) {
-            Ok(node) => reader.file(node),
-            Err(Fault::Empty) => {
-                reader.note(0, ConfigMistake::MissingKind);
+            Ok(node) => decoder.file(node),
+            Err(DocumentError::Empty) => {
+                decoder.report(0, ProviderConfigErrorKind::MissingKind);
                 Vec::new()
             }
-            Err(fault) => {
-                let line = fault.position().map_or(0, |at| at.line);
-                reader.note(line, ConfigMistake::Unreadable(fault));
+            Err(error) => {
+                let line = error.position().map_or(0, |at| at.line);
+                decoder.report(line, ProviderConfigErrorKind::InvalidDocument(error));
                 Vec::new()
             }
         };
-        (Self { providers, has_more_documents: tree::has_more_documents(text) }, reader.faults)
+        (Self { providers, has_more_documents: tree::has_more_documents(text) }, decoder.errors)
     }
 }
 
-/// A mistake in the form of a configuration, and where it is.
+/// Error in the form of a [`CredentialProviderConfig`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigFault {
-    /// The line, counted from 1. 0: not known.
+pub struct ProviderConfigError {
+    /// Line, counted from 1; 0 if it is unknown.
     pub line: usize,
-    /// In which provider.
+    /// The provider that has the error.
     pub provider: Option<ProviderRef>,
-    /// What is wrong.
-    pub mistake: ConfigMistake,
+    /// Kind of the error.
+    pub kind: ProviderConfigErrorKind,
 }
 
-/// A provider in a message: `providers[2] (ecr-credential-provider)`.
+/// A provider in an error message: `providers[2] (ecr-credential-provider)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderRef {
-    /// Its place in its file, from 0.
+    /// Index in the file, from 0.
     pub index: usize,
-    /// Its name; may be empty.
+    /// Name; may be empty.
     pub name: String,
 }
 
@@ -120,92 +120,92 @@ impl fmt::Display for ProviderRef {
         write!(f, "providers[{}]", self.index)?;
         match &*self.name {
             "" => Ok(()),
-            name => write!(f, " ({})", shown(name)),
+            name => write!(f, " ({})", display_name(name)),
         }
     }
 }
 
-/// What is wrong with the form of a configuration. None of it holds a value.
+/// Kind of a [`ProviderConfigError`]. It quotes no values but kind and version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigMistake {
-    /// Not a readable document.
-    #[error("the file {0}")]
-    Unreadable(Fault),
-    /// It does not say what it is.
-    #[error("`kind: CredentialProviderConfig` is missing")]
+pub enum ProviderConfigErrorKind {
+    /// The file is not a valid document.
+    #[error(transparent)]
+    InvalidDocument(DocumentError),
+    /// There is no `kind`.
+    #[error("missing `kind: CredentialProviderConfig`")]
     MissingKind,
-    /// It does not say in which version.
-    #[error("`apiVersion: kubelet.config.k8s.io/v1` is missing")]
+    /// There is no `apiVersion`.
+    #[error("missing `apiVersion: kubelet.config.k8s.io/v1`")]
     MissingVersion,
-    /// Another object.
-    #[error("`kind` is {0} and not CredentialProviderConfig")]
-    OtherKind(String),
-    /// Another version.
-    #[error("`apiVersion` is {0} and not kubelet.config.k8s.io/v1, …/v1beta1 or …/v1alpha1")]
-    UnknownVersion(String),
-    /// A field that the version does not have.
-    #[error("`{0}` is no field of this version")]
+    /// The file is another object.
+    #[error("unexpected `kind` {0}: must be CredentialProviderConfig")]
+    UnexpectedKind(String),
+    /// The version is unknown.
+    #[error("unsupported `apiVersion` {0}: must be kubelet.config.k8s.io/v1, …/v1beta1 or …/v1alpha1")]
+    UnsupportedVersion(String),
+    /// The version does not have this field.
+    #[error("unknown field `{0}` in this version")]
     UnknownField(String),
-    /// A field that stands twice.
-    #[error("`{0}` stands here twice")]
+    /// A field occurs twice.
+    #[error("duplicate field `{0}`")]
     DuplicateField(String),
-    /// A value of another type.
-    #[error("`{field}` is not {expected}")]
-    Type {
-        /// The field.
+    /// A value has the wrong type.
+    #[error("invalid `{field}`: must be {expected}")]
+    InvalidType {
+        /// Path of the field.
         field: String,
-        /// What belongs there.
+        /// Description of a valid value.
         expected: &'static str,
     },
-    /// A text that is no duration.
-    #[error("`{field}` {reason}")]
-    Duration {
-        /// The field.
+    /// A duration is invalid.
+    #[error("invalid `{field}`: {reason}")]
+    InvalidDuration {
+        /// Path of the field.
         field: String,
-        /// Why it is none.
-        reason: DurationError,
+        /// Error of parsing the duration.
+        reason: ParseDurationError,
     },
 }
 
-/// Foreign text in a message: harmless, on one line, and no more than a name has.
-fn shown(text: &str) -> String {
+/// Returns a name for an error message: escaped, in one line, truncated to 120 characters.
+fn display_name(text: &str) -> String {
     let short: String = text.chars().take(120).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };
-    format!("{}{dots}", crate::visible(&short).replace(|c: char| c.is_control(), " "))
+    format!("{}{dots}", crate::escape_line(&short))
 }
 
-type Members = BTreeMap<String, Node>;
+type MemberMap = BTreeMap<String, YamlNode>;
 
-/// Goes on after a mistake.
+/// Decodes the parsed document and collects the errors.
 #[derive(Default)]
-struct Reader {
+struct ConfigDecoder {
     provider: Option<ProviderRef>,
-    faults: Vec<ConfigFault>,
+    errors: Vec<ProviderConfigError>,
 }
 
-impl Reader {
-    fn note(&mut self, line: usize, mistake: ConfigMistake) {
-        self.faults.push(ConfigFault { line, provider: self.provider.clone(), mistake });
+impl ConfigDecoder {
+    fn report(&mut self, line: usize, kind: ProviderConfigErrorKind) {
+        self.errors.push(ProviderConfigError { line, provider: self.provider.clone(), kind });
     }
 
-    fn file(&mut self, node: Node) -> Vec<CredentialProvider> {
-        let mut members = self.members(node, "the file", &["kind", "apiVersion", "providers"]);
+    fn file(&mut self, node: YamlNode) -> Vec<CredentialProvider> {
+        let mut members = self.members(node, "document", &["kind", "apiVersion", "providers"]);
         let (kind, version) = (self.text(&mut members, "kind"), self.text(&mut members, "apiVersion"));
         match &*kind.value {
             CONFIG_KIND => {}
-            "" => self.note(kind.line, ConfigMistake::MissingKind),
-            other => self.note(kind.line, ConfigMistake::OtherKind(shown(other))),
+            "" => self.report(kind.line, ProviderConfigErrorKind::MissingKind),
+            other => self.report(kind.line, ProviderConfigErrorKind::UnexpectedKind(display_name(other))),
         }
         let known = version.strip_prefix(GROUP).filter(|version| ["v1alpha1", "v1beta1", "v1"].contains(version));
         match known {
             Some(_) => {}
-            None if version.is_empty() => self.note(version.line, ConfigMistake::MissingVersion),
-            None => self.note(version.line, ConfigMistake::UnknownVersion(shown(&version))),
+            None if version.is_empty() => self.report(version.line, ProviderConfigErrorKind::MissingVersion),
+            None => self.report(version.line, ProviderConfigErrorKind::UnsupportedVersion(display_name(&version))),
         }
-        // The fields of something else are none of ours to judge.
+        // Do not report unknown fields of another object.
         if kind.value != CONFIG_KIND || known.is_none() {
-            self.faults.retain(|fault| !matches!(fault.mistake, ConfigMistake::UnknownField(_)));
+            self.errors.retain(|error| !matches!(error.kind, ProviderConfigErrorKind::UnknownField(_)));
             return Vec::new();
         }
         let has_token_attributes = known == Some("v1");
@@ -214,13 +214,13 @@ impl Reader {
         providers.into_iter().enumerate().map(provider).collect()
     }
 
-    fn provider(&mut self, index: usize, node: Node, has_token_attributes: bool) -> CredentialProvider {
+    fn provider(&mut self, index: usize, node: YamlNode, has_token_attributes: bool) -> CredentialProvider {
         const FIELDS: [&str; 7] =
             ["name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes"];
         let fields = if has_token_attributes { &FIELDS[..] } else { &FIELDS[..6] };
-        self.provider = Some(ProviderRef { index, name: name_of(&node) });
+        self.provider = Some(ProviderRef { index, name: provider_name(&node) });
         let line = node.line;
-        let mut members = self.members(node, "the provider", fields);
+        let mut members = self.members(node, "providers[]", fields);
         let provider = CredentialProvider {
             line,
             name: self.text(&mut members, "name"),
@@ -235,19 +235,19 @@ impl Reader {
         provider
     }
 
-    fn env(&mut self, members: &mut Members) -> Vec<EnvVar> {
+    fn env(&mut self, members: &mut MemberMap) -> Vec<ProviderEnvVar> {
         let variables = self.list(members, "env", "a list of variables");
-        let variable = |node: Node| {
+        let variable = |node: YamlNode| {
             let line = node.line;
             let mut members = self.members(node, "env[]", &["name", "value"]);
             let name = self.text(&mut members, "name").value;
             let value = members.remove("value").map(|node| self.secret(node, "env[].value")).unwrap_or_default();
-            EnvVar { name, value, line }
+            ProviderEnvVar { name, value, line }
         };
         variables.into_iter().map(variable).collect()
     }
 
-    fn token_attributes(&mut self, node: Node) -> Option<TokenAttributes> {
+    fn token_attributes(&mut self, node: YamlNode) -> Option<ServiceAccountTokenAttributes> {
         const FIELDS: [&str; 5] = [
             "serviceAccountTokenAudience",
             "cacheType",
@@ -255,12 +255,12 @@ impl Reader {
             "requiredServiceAccountAnnotationKeys",
             "optionalServiceAccountAnnotationKeys",
         ];
-        if matches!(node.value, Value::Null) {
+        if matches!(node.value, YamlValue::Null) {
             return None;
         }
         let line = node.line;
         let mut members = self.members(node, "tokenAttributes", &FIELDS);
-        Some(TokenAttributes {
+        Some(ServiceAccountTokenAttributes {
             line,
             service_account_token_audience: self.text(&mut members, FIELDS[0]),
             cache_type: self.text(&mut members, FIELDS[1]),
@@ -270,107 +270,121 @@ impl Reader {
         })
     }
 
-    /// An object's members by name, without those that do not belong to it. `null` has none.
-    fn members(&mut self, node: Node, place: &str, fields: &[&str]) -> Members {
-        let mut members = Members::new();
+    /// Returns the known members of an object by name. `null` has no members.
+    fn members(&mut self, node: YamlNode, place: &str, fields: &[&str]) -> MemberMap {
+        let mut members = MemberMap::new();
         let list = match node.value {
-            Value::Map(list) => list,
-            Value::Null => return members,
+            YamlValue::Map(list) => list,
+            YamlValue::Null => return members,
             _ => {
-                self.note(node.line, ConfigMistake::Type { field: place.to_owned(), expected: "an object" });
+                self.report(
+                    node.line,
+                    ProviderConfigErrorKind::InvalidType { field: place.to_owned(), expected: "an object" },
+                );
                 return members;
             }
         };
-        for (Name { text, line }, node) in list {
+        for (MemberName { text, line }, node) in list {
             if !fields.contains(&&*text) {
-                self.note(line, ConfigMistake::UnknownField(shown(&text)));
+                self.report(line, ProviderConfigErrorKind::UnknownField(display_name(&text)));
                 continue;
             }
             match members.entry(text) {
                 Entry::Vacant(place) => {
                     place.insert(node);
                 }
-                Entry::Occupied(place) => self.note(line, ConfigMistake::DuplicateField(place.key().clone())),
+                Entry::Occupied(place) => {
+                    self.report(line, ProviderConfigErrorKind::DuplicateField(place.key().clone()))
+                }
             }
         }
         members
     }
 
-    fn list(&mut self, members: &mut Members, field: &str, expected: &'static str) -> Vec<Node> {
+    fn list(&mut self, members: &mut MemberMap, field: &str, expected: &'static str) -> Vec<YamlNode> {
         match members.remove(field) {
-            Some(Node { value: Value::List(nodes), .. }) => nodes,
-            None | Some(Node { value: Value::Null, .. }) => Vec::new(),
+            Some(YamlNode { value: YamlValue::List(nodes), .. }) => nodes,
+            None | Some(YamlNode { value: YamlValue::Null, .. }) => Vec::new(),
             Some(node) => {
-                self.note(node.line, ConfigMistake::Type { field: field.to_owned(), expected });
+                self.report(node.line, ProviderConfigErrorKind::InvalidType { field: field.to_owned(), expected });
                 Vec::new()
             }
         }
     }
 
-    fn secret(&mut self, node: Node, field: &str) -> Secret {
+    fn secret(&mut self, node: YamlNode, field: &str) -> Secret {
         match node.value {
-            Value::Text(text) => text,
-            Value::Null => Secret::default(),
+            YamlValue::Text(text) => text,
+            YamlValue::Null => Secret::default(),
             _ => {
-                self.note(node.line, ConfigMistake::Type { field: field.to_owned(), expected: "a string" });
+                self.report(
+                    node.line,
+                    ProviderConfigErrorKind::InvalidType { field: field.to_owned(), expected: "a string" },
+                );
                 Secret::default()
             }
         }
     }
 
-    fn text(&mut self, members: &mut Members, field: &str) -> Located<String> {
+    fn text(&mut self, members: &mut MemberMap, field: &str) -> Located<String> {
         let Some(node) = members.remove(field) else { return Located::default() };
         let line = node.line;
         Located { value: self.secret(node, field).expose().to_owned(), line }
     }
 
-    fn texts(&mut self, members: &mut Members, field: &str) -> Vec<Located<String>> {
+    fn texts(&mut self, members: &mut MemberMap, field: &str) -> Vec<Located<String>> {
         let nodes = self.list(members, field, "a list of strings");
         let item = format!("{field}[]");
-        let text = |node: Node| Located { line: node.line, value: self.secret(node, &item).expose().to_owned() };
+        let text = |node: YamlNode| Located { line: node.line, value: self.secret(node, &item).expose().to_owned() };
         nodes.into_iter().map(text).collect()
     }
 
-    fn secrets(&mut self, members: &mut Members, field: &str) -> Vec<Secret> {
+    fn secrets(&mut self, members: &mut MemberMap, field: &str) -> Vec<Secret> {
         let nodes = self.list(members, field, "a list of strings");
         let item = format!("{field}[]");
         nodes.into_iter().map(|node| self.secret(node, &item)).collect()
     }
 
-    fn flag(&mut self, members: &mut Members, field: &str) -> Option<Located<bool>> {
-        let Node { line, value } = members.remove(field)?;
+    fn flag(&mut self, members: &mut MemberMap, field: &str) -> Option<Located<bool>> {
+        let YamlNode { line, value } = members.remove(field)?;
         match value {
-            Value::Boolean(value) => Some(Located { value, line }),
-            Value::Null => None,
+            YamlValue::Boolean(value) => Some(Located { value, line }),
+            YamlValue::Null => None,
             _ => {
-                self.note(line, ConfigMistake::Type { field: field.to_owned(), expected: "true or false" });
+                self.report(
+                    line,
+                    ProviderConfigErrorKind::InvalidType { field: field.to_owned(), expected: "true or false" },
+                );
                 None
             }
         }
     }
 
-    fn duration(&mut self, members: &mut Members, field: &str) -> Option<Located<SignedDuration>> {
-        let Node { line, value } = members.remove(field)?;
-        let mistake = match value {
-            Value::Null => return None,
-            Value::Text(text) => match duration::parse(text.expose()) {
+    fn duration(&mut self, members: &mut MemberMap, field: &str) -> Option<Located<SignedDuration>> {
+        let YamlNode { line, value } = members.remove(field)?;
+        let kind = match value {
+            YamlValue::Null => return None,
+            YamlValue::Text(text) => match duration::parse(text.expose()) {
                 Ok(value) => return Some(Located { value, line }),
-                Err(reason) => ConfigMistake::Duration { field: field.to_owned(), reason },
+                Err(reason) => ProviderConfigErrorKind::InvalidDuration { field: field.to_owned(), reason },
             },
-            _ => ConfigMistake::Type { field: field.to_owned(), expected: "a duration in quotes, such as \"12h\"" },
+            _ => ProviderConfigErrorKind::InvalidType {
+                field: field.to_owned(),
+                expected: "a duration in quotes, such as \"12h\"",
+            },
         };
-        self.note(line, mistake);
-        // One mistake is enough: it is there, so it is not missing.
+        self.report(line, kind);
+        // The field is present: a placeholder prevents a second error about a missing field.
         Some(Located { value: SignedDuration::ZERO, line })
     }
 }
 
-/// Looked up before anything else, so that every mistake of a provider can say whose it is.
-fn name_of(node: &Node) -> String {
-    let Value::Map(members) = &node.value else { return String::new() };
+/// Returns the name of a provider before it is decoded, for the errors in it.
+fn provider_name(node: &YamlNode) -> String {
+    let YamlValue::Map(members) = &node.value else { return String::new() };
     let name = members.iter().find(|(name, _)| name.text == "name").map(|(_, node)| &node.value);
     match name {
-        Some(Value::Text(name)) => name.expose().to_owned(),
+        Some(YamlValue::Text(name)) => name.expose().to_owned(),
         _ => String::new(),
     }
 }
@@ -379,19 +393,19 @@ fn name_of(node: &Node) -> String {
 mod tests {
     use super::*;
 
-    fn faults(text: &str) -> Vec<String> {
-        let (_, faults) = CredentialProviderConfig::decode(text.as_bytes());
-        let line = |fault: ConfigFault| {
-            let provider = fault.provider.map(|provider| format!("{provider}: ")).unwrap_or_default();
-            format!("{}: {provider}{}", fault.line, fault.mistake)
+    fn errors(text: &str) -> Vec<String> {
+        let (_, errors) = CredentialProviderConfig::decode(text.as_bytes());
+        let line = |error: ProviderConfigError| {
+            let provider = error.provider.map(|provider| format!("{provider}: ")).unwrap_or_default();
+            format!("{}: {provider}{}", error.line, error.kind)
         };
-        faults.into_iter().map(line).collect()
+        errors.into_iter().map(line).collect()
     }
 
     const HEAD: &str = "kind: CredentialProviderConfig\napiVersion: kubelet.config.k8s.io/v1\n";
 
     #[test]
-    fn every_field_is_read_and_knows_its_line() {
+    fn decodes_every_field_with_its_line() {
         let text = format!(
             "{HEAD}providers:\n- name: ecr\n  matchImages:\n  - a.io\n  - b.io\n  defaultCacheDuration: 1h30m\n  \
              apiVersion: credentialprovider.kubelet.k8s.io/v1\n  args: [get, \"1\"]\n  env:\n  - name: A\n    value: \
@@ -399,8 +413,8 @@ mod tests {
              requireServiceAccount: false\n    requiredServiceAccountAnnotationKeys: [x]\n    \
              optionalServiceAccountAnnotationKeys:\n    - z\n"
         );
-        let (config, faults) = CredentialProviderConfig::decode(text.as_bytes());
-        assert!(faults.is_empty(), "{faults:?}");
+        let (config, errors) = CredentialProviderConfig::decode(text.as_bytes());
+        assert!(errors.is_empty(), "{errors:?}");
         let provider = &config.providers[0];
         assert_eq!((provider.line, provider.name.value.as_str(), provider.name.line), (4, "ecr", 4));
         assert_eq!(provider.match_images[1], Located { value: "b.io".to_owned(), line: 7 });
@@ -413,48 +427,48 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_come_at_once_each_with_its_line_and_provider() {
+    fn returns_all_errors_with_line_and_provider() {
         let text = format!(
             "{HEAD}x: 1\nproviders:\n- name: a\n  Name: b\n  foo: 1\n  defaultCacheDuration: 90\n  env: [{{name: 1, \
              value: 2}}]\n- name: c\n  name: d\n  defaultCacheDuration: 1d\n  args: no\n"
         );
         assert_eq!(
-            faults(&text),
+            errors(&text),
             [
-                "3: `x` is no field of this version",
-                "6: providers[0] (a): `Name` is no field of this version",
-                "7: providers[0] (a): `foo` is no field of this version",
-                "8: providers[0] (a): `defaultCacheDuration` is not a duration in quotes, such as \"12h\"",
-                "9: providers[0] (a): `name` is not a string",
-                "9: providers[0] (a): `env[].value` is not a string",
-                "11: providers[1] (c): `name` stands here twice",
-                "12: providers[1] (c): `defaultCacheDuration` has a unit that is none of h, m, s, ms, µs and ns",
-                "13: providers[1] (c): `args` is not a list of strings",
+                "3: unknown field `x` in this version",
+                "6: providers[0] (a): unknown field `Name` in this version",
+                "7: providers[0] (a): unknown field `foo` in this version",
+                "8: providers[0] (a): invalid `defaultCacheDuration`: must be a duration in quotes, such as \"12h\"",
+                "9: providers[0] (a): invalid `name`: must be a string",
+                "9: providers[0] (a): invalid `env[].value`: must be a string",
+                "11: providers[1] (c): duplicate field `name`",
+                "12: providers[1] (c): invalid `defaultCacheDuration`: unknown unit, expected h, m, s, ms, µs or ns",
+                "13: providers[1] (c): invalid `args`: must be a list of strings",
             ]
         );
     }
 
     #[test]
-    fn another_kind_or_version_is_named_and_nothing_of_the_file_is_repeated() {
-        assert_eq!(faults(""), ["0: `kind: CredentialProviderConfig` is missing"]);
+    fn rejects_other_kinds_and_versions() {
+        assert_eq!(errors(""), ["0: missing `kind: CredentialProviderConfig`"]);
         assert_eq!(
-            faults("secret: hunter2\n"),
-            ["0: `kind: CredentialProviderConfig` is missing", "0: `apiVersion: kubelet.config.k8s.io/v1` is missing"]
+            errors("secret: hunter2\n"),
+            ["0: missing `kind: CredentialProviderConfig`", "0: missing `apiVersion: kubelet.config.k8s.io/v1`"]
         );
-        let other = faults("kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nx: 1\n");
-        assert_eq!(other, ["1: `kind` is KubeletConfiguration and not CredentialProviderConfig"]);
-        assert!(faults("kind: CredentialProviderConfig\napiVersion: foobar/v1alpha1\n")[0].contains("foobar/v1alpha1"));
-        assert!(faults("[1, 2]")[0].contains("is not an object"));
+        let other = errors("kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nx: 1\n");
+        assert_eq!(other, ["1: unexpected `kind` KubeletConfiguration: must be CredentialProviderConfig"]);
+        assert!(errors("kind: CredentialProviderConfig\napiVersion: foobar/v1alpha1\n")[0].contains("foobar/v1alpha1"));
+        assert!(errors("[1, 2]")[0].contains("must be an object"));
     }
 
     #[test]
-    fn token_attributes_exist_in_v1_only() {
+    fn token_attributes_require_v1() {
         for version in ["v1alpha1", "v1beta1"] {
             let text = format!(
                 "kind: CredentialProviderConfig\napiVersion: kubelet.config.k8s.io/{version}\nproviders:\n- name: a\n  \
                  tokenAttributes: {{}}\n"
             );
-            assert_eq!(faults(&text), ["5: providers[0] (a): `tokenAttributes` is no field of this version"]);
+            assert_eq!(errors(&text), ["5: providers[0] (a): unknown field `tokenAttributes` in this version"]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The files and words of docker's that image credentials meet: `config.json`, and the protocol of credential helpers.
+//! Docker's `config.json` and the protocol of docker credential helpers.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use zeroize::Zeroizing;
 
 use super::AuthConfig;
 use crate::Secret;
-use crate::wire::document::{self, Duplicates, Member, Object};
-use crate::wire::fault::Fault;
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::error::DocumentError;
 use crate::wire::json;
 
-/// With padding or without.
+/// Base64 with optional padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -23,31 +23,33 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// The credentials of a docker configuration, by registry.
+/// The credentials of a docker `config.json`, by registry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DockerAuths(pub BTreeMap<String, AuthConfig>);
 
 impl DockerAuths {
-    /// Reads `config.json`, or a secret of type `kubernetes.io/dockerconfigjson`. Of it only `auths` counts: credential
-    /// helpers are not asked, as the kubelet does not ask them.
+    /// Decodes `config.json`, or a secret of type `kubernetes.io/dockerconfigjson`. Only `auths` is used; like the
+    /// kubelet, this ignores credential helpers.
     ///
     /// # Errors
-    /// The file's owner must act.
+    /// Returns an error if the file is invalid.
     pub fn from_config_json(text: &[u8]) -> Result<Self, DockerConfigError> {
-        let config: WireConfig = document::read(text, Duplicates::LastWins).map_err(DockerConfigError::Unreadable)?;
-        config.auths.unwrap_or_default().checked()
+        let config: ConfigDocument =
+            document::read(text, DuplicateKeys::LastWins).map_err(DockerConfigError::InvalidDocument)?;
+        config.auths.unwrap_or_default().into_auths()
     }
 
-    /// Reads the older `.dockercfg`, or a secret of type `kubernetes.io/dockercfg`.
+    /// Decodes the older `.dockercfg`, or a secret of type `kubernetes.io/dockercfg`.
     ///
     /// # Errors
-    /// The file's owner must act.
+    /// Returns an error if the file is invalid.
     pub fn from_dockercfg(text: &[u8]) -> Result<Self, DockerConfigError> {
-        let auths: WireAuths = document::read(text, Duplicates::LastWins).map_err(DockerConfigError::Unreadable)?;
-        auths.checked()
+        let auths: AuthsDocument =
+            document::read(text, DuplicateKeys::LastWins).map_err(DockerConfigError::InvalidDocument)?;
+        auths.into_auths()
     }
 
-    /// A `config.json` with these credentials: docker, podman, skopeo, buildah and kaniko read it.
+    /// Returns a `config.json` with these credentials, for docker, podman, skopeo, buildah and kaniko.
     pub fn to_config_json(&self) -> Zeroizing<String> {
         #[derive(Serialize)]
         struct Config<'a> {
@@ -66,8 +68,8 @@ impl DockerAuths {
     }
 }
 
-/// What the kubelet hashes to know a credential again (KEP-2535), in its bytes: empty fields are left out.
-pub fn recognisable(username: &str, password: &Secret, email: &str) -> Zeroizing<String> {
+/// Returns the JSON that the kubelet hashes to identify a credential (KEP-2535). Empty fields are omitted.
+pub fn credential_hash_input(username: &str, password: &Secret, email: &str) -> Zeroizing<String> {
     #[derive(Serialize)]
     struct Wire<'a> {
         #[serde(skip_serializing_if = "str::is_empty")]
@@ -80,34 +82,34 @@ pub fn recognisable(username: &str, password: &Secret, email: &str) -> Zeroizing
     Zeroizing::new(json::to_string(&Wire { username, password: password.expose(), email }))
 }
 
-/// Why a docker configuration gives no credentials.
+/// Error in a docker configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DockerConfigError {
-    /// Not a readable document.
-    #[error("the docker configuration {0}")]
-    Unreadable(Fault),
-    /// An `auth` that is no pair.
-    #[error("an `auth` of the docker configuration is not base64 of `username:password`")]
-    Auth,
+    /// The file is not a valid document.
+    #[error("invalid docker configuration: {0}")]
+    InvalidDocument(DocumentError),
+    /// An `auth` is not base64 of `username:password`.
+    #[error("invalid docker configuration: `auth` must be base64 of `username:password`")]
+    InvalidAuth,
 }
 
-/// What a docker credential helper answers to `get`.
+/// The output of a docker credential helper for the command `get`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct HelperCredential {
-    /// The registry.
+pub struct DockerHelperCredential {
+    /// URL of the registry.
     pub server_url: String,
-    /// The user's name; `<token>` says that the secret is an identity token.
+    /// User name; `<token>` means that the secret is an identity token.
     pub username: String,
-    /// The password, or the token.
+    /// Password or identity token.
     pub secret: Secret,
 }
 
-impl HelperCredential {
-    /// What a helper prints when it has nothing, and exits with 1. Docker compares this text.
+impl DockerHelperCredential {
+    /// Output of a helper without credentials, which then exits with 1. Docker compares this text.
     pub const NOT_FOUND: &str = "credentials not found in native keychain";
 
-    /// As a helper prints it.
+    /// Returns the standard output of a helper.
     pub fn encode(&self) -> Zeroizing<String> {
         #[derive(Serialize)]
         #[serde(rename_all = "PascalCase")]
@@ -123,22 +125,22 @@ impl HelperCredential {
         text
     }
 
-    /// Reads what a helper printed.
+    /// Decodes the standard output of a helper.
     ///
     /// # Errors
-    /// The helper's author must act.
-    pub fn decode(stdout: &[u8]) -> Result<Self, Fault> {
-        document::read::<WireHelper>(stdout, Duplicates::LastWins).map(|wire| wire.0)
+    /// Returns an error if the output is invalid.
+    pub fn decode(stdout: &[u8]) -> Result<Self, DocumentError> {
+        document::read::<HelperDocument>(stdout, DuplicateKeys::LastWins).map(|wire| wire.0)
     }
 }
 
 #[derive(Default)]
-struct WireConfig {
-    auths: Option<WireAuths>,
+struct ConfigDocument {
+    auths: Option<AuthsDocument>,
 }
 
-impl Object for WireConfig {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for ConfigDocument {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "auths" => value.object("auths", &mut self.auths),
             _ => value.skip(),
@@ -146,19 +148,22 @@ impl Object for WireConfig {
     }
 }
 
-/// Whatever the registries are called.
+/// The mapping `auths`, with arbitrary keys.
 #[derive(Default)]
-struct WireAuths(BTreeMap<String, WireAuth>);
+struct AuthsDocument(BTreeMap<String, AuthDocument>);
 
-impl WireAuths {
-    fn checked(self) -> Result<DockerAuths, DockerConfigError> {
-        let pairs = self.0.into_iter().map(|(key, auth)| Ok((key, auth.checked().ok_or(DockerConfigError::Auth)?)));
+impl AuthsDocument {
+    fn into_auths(self) -> Result<DockerAuths, DockerConfigError> {
+        let pairs = self
+            .0
+            .into_iter()
+            .map(|(key, auth)| Ok((key, auth.into_auth_config().ok_or(DockerConfigError::InvalidAuth)?)));
         pairs.collect::<Result<_, _>>().map(DockerAuths)
     }
 }
 
-impl Object for WireAuths {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for AuthsDocument {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         let mut auth = None;
         value.object("auths.*", &mut auth)?;
         self.0.insert(name.to_owned(), auth.unwrap_or_default());
@@ -167,15 +172,15 @@ impl Object for WireAuths {
 }
 
 #[derive(Default)]
-struct WireAuth {
+struct AuthDocument {
     username: String,
     password: Secret,
     auth: Secret,
 }
 
-impl WireAuth {
-    /// `auth` is both in one, and stands above the other two.
-    fn checked(self) -> Option<AuthConfig> {
+impl AuthDocument {
+    /// Decodes the pair. `auth` has precedence over `username` and `password`.
+    fn into_auth_config(self) -> Option<AuthConfig> {
         if self.auth.is_empty() {
             return Some(AuthConfig { username: self.username, password: self.password });
         }
@@ -187,8 +192,8 @@ impl WireAuth {
     }
 }
 
-impl Object for WireAuth {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for AuthDocument {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "username" => value.string("auths.*.username", &mut self.username),
             "password" => value.secret("auths.*.password", &mut self.password),
@@ -199,10 +204,10 @@ impl Object for WireAuth {
 }
 
 #[derive(Default)]
-struct WireHelper(HelperCredential);
+struct HelperDocument(DockerHelperCredential);
 
-impl Object for WireHelper {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for HelperDocument {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "ServerURL" => value.string("ServerURL", &mut self.0.server_url),
             "Username" => value.string("Username", &mut self.0.username),

@@ -1,36 +1,40 @@
-//! `credentialprovider.kubelet.k8s.io`: what the kubelet asks an image credential provider, and what that answers.
+//! The image credential provider protocol, `credentialprovider.kubelet.k8s.io`, and the files around it.
+//!
+//! The kubelet writes a [`CredentialProviderRequest`] to the standard input of a provider, which prints a
+//! [`CredentialProviderResponse`]. [`CredentialProviderConfig`] is the kubelet's configuration file, [`DockerAuths`] a
+//! docker `config.json`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::MapAccess;
+use serde::de::{Error as _, MapAccess};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
 mod account;
-mod answer;
 mod azure;
 mod config;
 mod docker;
+mod response;
 
-pub use self::account::{AccountObject, PodObject, TokenWish};
-pub use self::answer::{AnswerError, Remark};
+pub use self::account::{PodObject, ServiceAccountObject, ServiceAccountTokenRequest};
 pub use self::azure::AzureConfig;
 pub use self::config::{
-    CONFIG_KIND, ConfigFault, ConfigMistake, CredentialProvider, CredentialProviderConfig, EnvVar, ProviderRef,
-    TokenAttributes,
+    CONFIG_KIND, CredentialProvider, CredentialProviderConfig, ProviderConfigError, ProviderConfigErrorKind,
+    ProviderEnvVar, ProviderRef, ServiceAccountTokenAttributes,
 };
-pub use self::docker::{DockerAuths, DockerConfigError, HelperCredential, recognisable};
+pub use self::docker::{DockerAuths, DockerConfigError, DockerHelperCredential, credential_hash_input};
+pub use self::response::{InvalidProviderResponse, ResponseWarning};
 use crate::Secret;
-use crate::wire::document::{self, Duplicates, Member, Object};
-pub use crate::wire::duration::{DurationError, format as format_duration, parse as parse_duration};
-use crate::wire::fault::Fault;
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+pub use crate::wire::duration::{ParseDurationError, format as format_duration};
+use crate::wire::error::DocumentError;
 use crate::wire::version::api_versions;
 use crate::wire::{duration, json};
 
 api_versions! {
-    /// A version of `credentialprovider.kubelet.k8s.io`.
-    "credentialprovider.kubelet.k8s.io" {
+    /// Version of `credentialprovider.kubelet.k8s.io`.
+    ProviderApiVersion, UnsupportedProviderApiVersion, "credentialprovider.kubelet.k8s.io" {
         /// Since Kubernetes 1.20.
         V1alpha1 = "v1alpha1",
         /// Since Kubernetes 1.24.
@@ -40,51 +44,53 @@ api_versions! {
     }
 }
 
-/// The question: credentials for which image?
+const REQUEST_KIND: &str = "CredentialProviderRequest";
+const RESPONSE_KIND: &str = "CredentialProviderResponse";
+
+/// The request of the kubelet for the credentials of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CredentialProviderRequest {
-    /// The version in which the kubelet wants its answer.
-    pub version: ApiVersion,
-    /// The image, without tag and digest.
+    /// Version of the request, and of the expected response.
+    pub version: ProviderApiVersion,
+    /// Image name without tag and digest.
     pub image: String,
-    /// A token of the pod's service account, if the provider is configured to get one (v1 only).
+    /// Token of the pod's service account, if the provider is configured to receive one (v1 only).
     pub service_account_token: Option<Secret>,
-    /// The annotations of that service account which the provider is configured to get (v1 only).
+    /// Annotations of the service account that the provider is configured to receive (v1 only).
     pub service_account_annotations: BTreeMap<String, String>,
 }
 
 impl CredentialProviderRequest {
-    /// The question, ready for a provider's standard input: to the byte as the kubelet writes it. Only v1 has a
-    /// place for the service account.
+    /// Returns the standard input of a provider, byte for byte as the kubelet writes it. The service account is
+    /// included in v1 only.
     pub fn encode(&self) -> Zeroizing<String> {
-        let has_account = self.version == ApiVersion::V1;
-        let token = self.service_account_token.as_ref().map(Secret::expose);
-        let mut text = Zeroizing::new(json::to_string(&WireQuestion {
-            kind: "CredentialProviderRequest",
-            api_version: self.version.as_str(),
-            image: &self.image,
-            service_account_token: token.filter(|token| has_account && !token.is_empty()),
-            service_account_annotations: Some(&self.service_account_annotations)
-                .filter(|annotations| has_account && !annotations.is_empty()),
-        }));
+        let mut text = Zeroizing::new(json::to_string(self));
         text.push('\n');
         text
     }
 
-    /// Reads what a provider finds on its standard input.
+    /// Decodes the standard input of a provider.
     ///
     /// # Errors
-    /// The kubelet, or whoever called the provider by hand, must act. No text of the request is in the error.
-    pub fn decode(stdin: &[u8]) -> Result<Self, RequestError> {
-        let request: WireRequest = document::read(stdin, Duplicates::LastWins).map_err(|fault| match fault {
-            Fault::Empty => RequestError::Empty,
-            fault => RequestError::Unreadable(fault),
+    /// Returns an error if the input is not a request of a known version. The error quotes nothing of the input.
+    pub fn decode(stdin: &[u8]) -> Result<Self, ProviderRequestError> {
+        let request: RequestDocument = document::read(stdin, DuplicateKeys::LastWins).map_err(|error| match error {
+            DocumentError::Empty => ProviderRequestError::Empty,
+            error => ProviderRequestError::InvalidDocument(error),
         })?;
-        if request.kind != "CredentialProviderRequest" {
-            return Err(RequestError::Kind);
+        request.try_into()
+    }
+}
+
+impl TryFrom<RequestDocument> for CredentialProviderRequest {
+    type Error = ProviderRequestError;
+
+    fn try_from(request: RequestDocument) -> Result<Self, ProviderRequestError> {
+        if request.kind != REQUEST_KIND {
+            return Err(ProviderRequestError::UnexpectedKind);
         }
         Ok(Self {
-            version: request.api_version.parse().map_err(RequestError::Version)?,
+            version: request.api_version.parse().map_err(ProviderRequestError::UnsupportedVersion)?,
             image: request.image,
             service_account_token: Some(request.service_account_token).filter(|token| !token.is_empty()),
             service_account_annotations: request.service_account_annotations,
@@ -92,61 +98,89 @@ impl CredentialProviderRequest {
     }
 }
 
-/// The answer: credentials, and how long and how widely they may be remembered.
+/// Secrets are exposed in the wire type only.
+impl Serialize for CredentialProviderRequest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let has_account = self.version == ProviderApiVersion::V1;
+        let token = self.service_account_token.as_ref().map(Secret::expose);
+        let wire = WireRequest {
+            kind: REQUEST_KIND,
+            api_version: self.version.as_str(),
+            image: &self.image,
+            service_account_token: token.filter(|token| has_account && !token.is_empty()),
+            service_account_annotations: Some(&self.service_account_annotations)
+                .filter(|annotations| has_account && !annotations.is_empty()),
+        };
+        wire.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for CredentialProviderRequest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        document::deserialize::<RequestDocument, D>(deserializer)?.try_into().map_err(D::Error::custom)
+    }
+}
+
+/// The response of a provider: credentials, and for how long and for which images they may be cached.
+///
+/// Serialised with serde, it is a document of v1; [`encode`](Self::encode) supports all versions. Deserialisation
+/// accepts all versions and discards [warnings](ResponseWarning).
 #[derive(Clone, Debug, PartialEq)]
 pub struct CredentialProviderResponse {
-    /// How widely.
+    /// Images for which the response may be used.
     pub cache_key_type: CacheKeyType,
-    /// How long. `None`: as the provider's configuration says; zero: not at all.
+    /// Lifetime in the cache. `None`: the default in the provider's configuration; zero: not cached.
     pub cache_duration: Option<Duration>,
-    /// Credentials by registry, repository or pattern. Empty: this provider has none.
+    /// Credentials by registry, repository or pattern. Empty: the provider has no credentials.
     pub auth: BTreeMap<String, AuthConfig>,
 }
 
 impl CredentialProviderResponse {
-    /// The answer, ready for a provider's standard output.
-    pub fn encode(&self, version: ApiVersion) -> Zeroizing<String> {
-        let auth = self
-            .auth
-            .iter()
-            .map(|(key, auth)| (key.as_str(), WireAuth { username: &auth.username, password: auth.password.expose() }));
-        let mut text = Zeroizing::new(json::to_string(&WireResponse {
-            kind: "CredentialProviderResponse",
-            api_version: version.as_str(),
-            cache_key_type: self.cache_key_type.as_str(),
-            cache_duration: self.cache_duration.map(duration::format),
-            auth: auth.collect(),
-        }));
+    /// Returns the standard output of a provider.
+    pub fn encode(&self, version: ProviderApiVersion) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(json::to_string(&WireResponse::new(self, version)));
         text.push('\n');
         text
     }
 }
 
-/// A user name and a password for a registry.
+impl Serialize for CredentialProviderResponse {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WireResponse::new(self, ProviderApiVersion::V1).serialize(serializer)
+    }
+}
+
+/// User name and password for a registry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthConfig {
-    /// The user name.
+    /// User name.
     pub username: String,
-    /// The password.
+    /// Password or token.
     pub password: Secret,
 }
 
-/// How widely an answer may be used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+impl Serialize for AuthConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WireAuth::from(self).serialize(serializer)
+    }
+}
+
+/// The images for which a cached response may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CacheKeyType {
-    /// For this image only.
+    /// The requested image only.
     Image,
-    /// For all images of this registry.
+    /// All images of the registry.
     Registry,
-    /// For every image the provider is asked for.
+    /// All images that match the provider.
     Global,
 }
 
 impl CacheKeyType {
-    /// All of them, the narrowest first.
+    /// All types, the narrowest first.
     pub const ALL: [Self; 3] = [Self::Image, Self::Registry, Self::Global];
 
-    /// As it stands in an answer.
+    /// Returns the spelling in a response.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Image => "Image",
@@ -156,27 +190,27 @@ impl CacheKeyType {
     }
 }
 
-/// Why a provider does not know what it is asked.
+/// Error in the standard input of a provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RequestError {
-    /// Nobody asked.
+pub enum ProviderRequestError {
+    /// The input is empty.
     #[error("standard input is empty: the kubelet writes a CredentialProviderRequest to it")]
     Empty,
-    /// Something else was written.
-    #[error("the request {0}")]
-    Unreadable(Fault),
-    /// Another object.
-    #[error("the request is not a CredentialProviderRequest")]
-    Kind,
-    /// Another version.
-    #[error("the apiVersion of the request {0}")]
-    Version(UnknownVersion),
+    /// The input is not a JSON or YAML object with fields of the right types.
+    #[error("invalid request: {0}")]
+    InvalidDocument(DocumentError),
+    /// The input is another object.
+    #[error("invalid request: not a CredentialProviderRequest")]
+    UnexpectedKind,
+    /// The version is unknown.
+    #[error("invalid request: {0}")]
+    UnsupportedVersion(UnsupportedProviderApiVersion),
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireQuestion<'a> {
+struct WireRequest<'a> {
     kind: &'static str,
     api_version: &'static str,
     image: &'a str,
@@ -187,7 +221,7 @@ struct WireQuestion<'a> {
 }
 
 #[derive(Default)]
-struct WireRequest {
+struct RequestDocument {
     kind: String,
     api_version: String,
     image: String,
@@ -195,15 +229,15 @@ struct WireRequest {
     service_account_annotations: BTreeMap<String, String>,
 }
 
-impl Object for WireRequest {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for RequestDocument {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "kind" => value.string("kind", &mut self.kind),
             "apiVersion" => value.string("apiVersion", &mut self.api_version),
             "image" => value.string("image", &mut self.image),
             "serviceAccountToken" => value.secret("serviceAccountToken", &mut self.service_account_token),
             "serviceAccountAnnotations" => {
-                value.strings("serviceAccountAnnotations", &mut self.service_account_annotations)
+                value.string_map("serviceAccountAnnotations", &mut self.service_account_annotations)
             }
             _ => value.skip(),
         }
@@ -225,4 +259,67 @@ struct WireResponse<'a> {
 struct WireAuth<'a> {
     username: &'a str,
     password: &'a str,
+}
+
+impl<'a> WireResponse<'a> {
+    fn new(response: &'a CredentialProviderResponse, version: ProviderApiVersion) -> Self {
+        Self {
+            kind: RESPONSE_KIND,
+            api_version: version.as_str(),
+            cache_key_type: response.cache_key_type.as_str(),
+            cache_duration: response.cache_duration.map(duration::format),
+            auth: response.auth.iter().map(|(key, auth)| (key.as_str(), auth.into())).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a AuthConfig> for WireAuth<'a> {
+    fn from(auth: &'a AuthConfig) -> Self {
+        Self { username: &auth.username, password: auth.password.expose() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_round_trips_with_serde() {
+        for version in ProviderApiVersion::ALL {
+            let is_v1 = version == ProviderApiVersion::V1;
+            let request = CredentialProviderRequest {
+                version,
+                image: "r.io/a".into(),
+                service_account_token: is_v1.then(|| "hunter2".into()),
+                service_account_annotations: is_v1.then(|| ("k".into(), "v".into())).into_iter().collect(),
+            };
+            let text = serde_json::to_string(&request).unwrap();
+            assert_eq!(text.clone() + "\n", *request.encode());
+            assert_eq!(serde_json::from_str::<CredentialProviderRequest>(&text).unwrap(), request);
+        }
+        let error = serde_json::from_str::<CredentialProviderRequest>(r#"{"kind":"hunter2"}"#).unwrap_err().to_string();
+        assert!(error.contains("not a CredentialProviderRequest") && !error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn response_round_trips_with_serde() {
+        let auth = AuthConfig { username: "u".into(), password: "hunter2".into() };
+        let response = CredentialProviderResponse {
+            cache_key_type: CacheKeyType::Registry,
+            cache_duration: Some(Duration::from_secs(300)),
+            auth: [("r.io".to_owned(), auth.clone())].into(),
+        };
+        let text = serde_json::to_string(&response).unwrap();
+        assert_eq!(text.clone() + "\n", *response.encode(ProviderApiVersion::V1));
+        for version in ProviderApiVersion::ALL {
+            let text = response.encode(version);
+            assert_eq!(serde_json::from_str::<CredentialProviderResponse>(&text).unwrap(), response);
+        }
+        let text = serde_json::to_string(&auth).unwrap();
+        assert_eq!(serde_json::from_str::<AuthConfig>(&text).unwrap(), auth);
+        for invalid in [text.replace("password", "Password"), text.replace("\"hunter2\"", "[\"hunter2\"]")] {
+            let error = serde_json::from_str::<AuthConfig>(&invalid).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
 }

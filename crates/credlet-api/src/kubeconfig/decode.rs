@@ -1,117 +1,116 @@
 use std::collections::HashMap;
 
-use super::objects::File;
-use super::{Config, Named, encoding};
+use super::objects::KubeconfigDocument;
+use super::{KubeconfigFile, NamedEntry, encoding};
 use crate::wire::document;
-use crate::wire::fault::Fault;
+use crate::wire::error::DocumentError;
 
-/// Why a kubeconfig cannot be read. The texts go on where "the file …" begins.
+/// Error of decoding a kubeconfig file. It quotes nothing of the file but names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
-    /// Not a readable document, or a value of the wrong type in it.
+pub enum KubeconfigDecodeError {
+    /// The file is not a valid document, or a value has the wrong type.
     #[error(transparent)]
-    Unreadable(Fault),
-    /// UTF-16, cut off.
-    #[error("is UTF-16 text of an odd length, so its end is missing: save it as UTF-8")]
-    OddUtf16,
-    /// UTF-16 with half a character.
-    #[error("is UTF-16 text with a broken character (line {line}): save it as UTF-8")]
-    BrokenUtf16 {
-        /// On which line.
+    InvalidDocument(DocumentError),
+    /// UTF-16 text has an odd number of bytes.
+    #[error("invalid UTF-16: odd number of bytes (save the file as UTF-8)")]
+    TruncatedUtf16,
+    /// UTF-16 text has an unpaired surrogate.
+    #[error("invalid UTF-16: unpaired surrogate on line {line} (save the file as UTF-8)")]
+    InvalidUtf16 {
+        /// Line of the surrogate.
         line: usize,
     },
-    /// UTF-16 that kubectl does not recognise either.
-    #[error("looks like UTF-16 text without a byte order mark: save it as UTF-8")]
-    NoByteOrderMark,
-    /// Another kind of object.
-    #[error("has a `kind` other than Config (line {line})")]
-    Kind {
-        /// Where it says so.
+    /// UTF-16 text has no byte order mark. kubectl does not recognise it either.
+    #[error("unsupported encoding: UTF-16 without a byte order mark (save the file as UTF-8)")]
+    MissingByteOrderMark,
+    /// The file is another object.
+    #[error("unexpected `kind`: must be Config (line {line})")]
+    UnexpectedKind {
+        /// Line of `kind`.
         line: usize,
     },
-    /// Another version.
-    #[error("has an `apiVersion` other than v1 (line {line})")]
-    Version {
-        /// Where it says so.
+    /// The version is unknown.
+    #[error("unsupported `apiVersion`: must be v1 (line {line})")]
+    UnsupportedVersion {
+        /// Line of `apiVersion`.
         line: usize,
     },
-    /// A name stands for two things.
-    #[error("has two entries named \"{}\" in one list of {list} (lines {first} and {line})", one_line(name))]
+    /// Two entries of a list have the same name.
+    #[error("duplicate name \"{}\" in {list} (lines {first} and {line})", crate::escape_line(name))]
     DuplicateName {
-        /// Which list.
+        /// Name of the list.
         list: &'static str,
-        /// The name.
+        /// Name of the entries.
         name: String,
-        /// Where the first entry begins.
+        /// First line of the first entry.
         first: usize,
-        /// Where the second one begins.
+        /// First line of the second entry.
         line: usize,
     },
 }
 
-impl DecodeError {
-    /// The line to look at, if it is known.
+impl KubeconfigDecodeError {
+    /// Returns the line of the error, if it is known.
     pub fn line(&self) -> Option<usize> {
         match self {
-            Self::Unreadable(fault) => fault.position().map(|at| at.line),
-            Self::OddUtf16 | Self::NoByteOrderMark => None,
-            Self::BrokenUtf16 { line }
-            | Self::Kind { line }
-            | Self::Version { line }
+            Self::InvalidDocument(error) => error.position().map(|at| at.line),
+            Self::TruncatedUtf16 | Self::MissingByteOrderMark => None,
+            Self::InvalidUtf16 { line }
+            | Self::UnexpectedKind { line }
+            | Self::UnsupportedVersion { line }
             | Self::DuplicateName { line, .. } => Some(*line),
         }
     }
 }
 
-pub(super) fn config(bytes: &[u8]) -> Result<Config, DecodeError> {
-    let text = encoding::text(bytes)?;
-    let file: File = match document::read_located(&text) {
-        Err(Fault::Empty) => return Ok(Config::default()),
-        other => other.map_err(DecodeError::Unreadable)?,
+pub(super) fn config(bytes: &[u8]) -> Result<KubeconfigFile, KubeconfigDecodeError> {
+    let text = encoding::decode_text(bytes)?;
+    let file: KubeconfigDocument = match document::read_located(&text) {
+        Err(DocumentError::Empty) => return Ok(KubeconfigFile::default()),
+        other => other.map_err(KubeconfigDecodeError::InvalidDocument)?,
     };
-    // The group is empty, so `/v1` is the same and `/` is nothing.
+    // The API group is empty, so `/v1` equals `v1` and `/` equals an empty version.
     if !matches!(&*file.api_version.value, "" | "/" | "v1" | "/v1") {
-        return Err(DecodeError::Version { line: file.api_version.line });
+        return Err(KubeconfigDecodeError::UnsupportedVersion { line: file.api_version.line });
     }
     if !matches!(&*file.kind.value, "" | "Config") {
-        return Err(DecodeError::Kind { line: file.kind.line });
+        return Err(KubeconfigDecodeError::UnexpectedKind { line: file.kind.line });
     }
     let config = file.config;
-    unique("clusters", &config.clusters)?;
-    unique("users", &config.users)?;
-    unique("contexts", &config.contexts)?;
+    check_unique("clusters", &config.clusters)?;
+    check_unique("users", &config.users)?;
+    check_unique("contexts", &config.contexts)?;
     let inner = config.clusters.iter().map(|cluster| &cluster.item.extensions);
     let inner = inner.chain(config.users.iter().map(|user| &user.item.extensions));
     let inner = inner.chain(config.contexts.iter().map(|context| &context.item.extensions));
     for extensions in inner.chain([&config.preferences.extensions, &config.extensions]) {
-        // One with nothing in it does not stand in the way of a later one.
-        unique_if("extensions", extensions, |extension| extension.is_some())?;
+        // Empty extensions may share a name, as in kubectl.
+        check_unique_if("extensions", extensions, |extension| extension.is_some())?;
     }
     Ok(config)
 }
 
-fn unique<T>(list: &'static str, entries: &[Named<T>]) -> Result<(), DecodeError> {
-    unique_if(list, entries, |_| true)
+fn check_unique<T>(list: &'static str, entries: &[NamedEntry<T>]) -> Result<(), KubeconfigDecodeError> {
+    check_unique_if(list, entries, |_| true)
 }
 
-fn unique_if<T>(list: &'static str, entries: &[Named<T>], takes_its_name: fn(&T) -> bool) -> Result<(), DecodeError> {
+fn check_unique_if<T>(
+    list: &'static str,
+    entries: &[NamedEntry<T>],
+    counts: fn(&T) -> bool,
+) -> Result<(), KubeconfigDecodeError> {
     if entries.len() < 2 {
         return Ok(());
     }
     let mut lines = HashMap::with_capacity(entries.len());
-    for Named { name, line, item } in entries {
+    for NamedEntry { name, line, item } in entries {
         if let Some(&first) = lines.get(name) {
-            return Err(DecodeError::DuplicateName { list, name: name.clone(), first, line: *line });
+            return Err(KubeconfigDecodeError::DuplicateName { list, name: name.clone(), first, line: *line });
         }
-        if takes_its_name(item) {
+        if counts(item) {
             lines.insert(name, *line);
         }
     }
     Ok(())
-}
-
-/// A name in a message: whatever is in it, it is one harmless line.
-fn one_line(name: &str) -> String {
-    crate::visible(name).replace(|c: char| c.is_control(), " ")
 }

@@ -3,12 +3,12 @@ use std::ops::Deref;
 
 use zeroize::Zeroizing;
 
-/// A value and the line on which it stands, counted from 1. An absent value is an empty one on line 0.
+/// A value and its line in the file, counted from 1. A missing value is empty and has line 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Its line.
+    /// The line.
     pub line: usize,
 }
 
@@ -20,39 +20,39 @@ impl<T> Deref for Located<T> {
     }
 }
 
-/// An entry of a list in which every entry has a name of its own.
+/// An entry of a list of named entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named<T> {
-    /// Its name. Foreign text: make it [visible](crate::visible) first.
+pub struct NamedEntry<T> {
+    /// Name of the entry. Untrusted text: escape it with [`escape_line`](crate::escape_line).
     pub name: String,
-    /// The line on which the entry begins.
+    /// First line of the entry.
     pub line: usize,
-    /// What the name stands for.
+    /// The named object.
     pub item: T,
 }
 
-/// Bytes that were written in base64, perhaps those of a private key. Wiped on drop, never shown.
+/// Decoded base64 data, possibly a private key. The memory is wiped on drop, and `Debug` shows the length only.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Data(Zeroizing<Vec<u8>>);
+pub struct SecretBytes(Zeroizing<Vec<u8>>);
 
-impl Data {
-    /// Takes the bytes over.
+impl SecretBytes {
+    /// Wraps the bytes.
     pub fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
         Self(bytes)
     }
 
-    /// The bytes themselves. Every call marks a place where they leave our protection.
+    /// Returns the bytes. Every use of a secret is a call of this method.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl fmt::Debug for Data {
+impl fmt::Debug for SecretBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} bytes]", self.0.len())
     }

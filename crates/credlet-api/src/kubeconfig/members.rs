@@ -1,15 +1,15 @@
-//! Reading one member as kubectl does: what is written last stands alone, and `null` is as good as nothing.
+//! Decoding of single members as in kubectl: the last of equal keys replaces the others, and `null` counts as absent.
 
 use serde::de::MapAccess;
 use zeroize::Zeroizing;
 
-use super::{AuthInfo, Cluster, Context, Data, Located, Named, NamedExtension};
+use super::{AuthInfo, ClusterSection, ContextSection, Located, NamedEntry, NamedExtension, SecretBytes};
 use crate::Secret;
-use crate::exec::Extension;
-use crate::wire::document::{Member, Object};
+use crate::exec::RawExtension;
+use crate::wire::document::{DecodeObject, MemberValue};
 
 pub(super) fn text<'de, A: MapAccess<'de>>(
-    member: Member<'_, A>,
+    member: MemberValue<'_, A>,
     path: &'static str,
     into: &mut Located<String>,
 ) -> Result<(), A::Error> {
@@ -18,7 +18,7 @@ pub(super) fn text<'de, A: MapAccess<'de>>(
 }
 
 pub(super) fn secret<'de, A: MapAccess<'de>>(
-    member: Member<'_, A>,
+    member: MemberValue<'_, A>,
     path: &'static str,
     into: &mut Located<Secret>,
 ) -> Result<(), A::Error> {
@@ -27,7 +27,7 @@ pub(super) fn secret<'de, A: MapAccess<'de>>(
 }
 
 pub(super) fn flag<'de, A: MapAccess<'de>>(
-    member: Member<'_, A>,
+    member: MemberValue<'_, A>,
     path: &'static str,
     into: &mut Located<bool>,
 ) -> Result<(), A::Error> {
@@ -36,28 +36,28 @@ pub(super) fn flag<'de, A: MapAccess<'de>>(
 }
 
 pub(super) fn data<'de, A: MapAccess<'de>>(
-    member: Member<'_, A>,
+    member: MemberValue<'_, A>,
     path: &'static str,
-    into: &mut Located<Data>,
+    into: &mut Located<SecretBytes>,
 ) -> Result<(), A::Error> {
     let line = member.line();
     let mut bytes = Zeroizing::default();
     member.base64(path, &mut bytes)?;
-    *into = Located { value: Data::new(bytes), line };
+    *into = Located { value: SecretBytes::new(bytes), line };
     Ok(())
 }
 
 pub(super) fn texts<'de, A: MapAccess<'de>>(
-    member: Member<'_, A>,
+    member: MemberValue<'_, A>,
     path: &'static str,
 ) -> Result<Located<Vec<Secret>>, A::Error> {
     let mut texts = Located { value: Vec::new(), line: member.line() };
-    member.texts(path, &mut texts.value)?;
+    member.string_list(path, &mut texts.value)?;
     Ok(texts)
 }
 
-pub(super) fn object<'de, O: Object, A: MapAccess<'de>>(
-    member: Member<'_, A>,
+pub(super) fn object<'de, O: DecodeObject, A: MapAccess<'de>>(
+    member: MemberValue<'_, A>,
     path: &'static str,
 ) -> Result<Option<Located<O>>, A::Error> {
     let line = member.line();
@@ -67,12 +67,12 @@ pub(super) fn object<'de, O: Object, A: MapAccess<'de>>(
 }
 
 pub(super) fn entries<'de, T: Default, A: MapAccess<'de>>(
-    member: Member<'_, A>,
+    member: MemberValue<'_, A>,
     path: &'static str,
-    into: &mut Vec<Named<T>>,
+    into: &mut Vec<NamedEntry<T>>,
 ) -> Result<(), A::Error>
 where
-    Named<T>: Object,
+    NamedEntry<T>: DecodeObject,
 {
     let mut found = None;
     member.objects(path, &mut found)?;
@@ -80,34 +80,34 @@ where
     Ok(())
 }
 
-/// What a name in one of the three great lists stands for.
-trait Section: Object {
-    /// The member beside `name` that holds it.
+/// An object in one of the lists `clusters`, `users` and `contexts`.
+trait NamedSection: DecodeObject {
+    /// Name of the member, next to `name`, that contains the object.
     const MEMBER: &'static str;
-    /// The paths of both.
+    /// Paths of `name` and of the object.
     const PATHS: [&'static str; 2];
 }
 
-impl Section for Cluster {
+impl NamedSection for ClusterSection {
     const MEMBER: &'static str = "cluster";
     const PATHS: [&'static str; 2] = ["clusters[].name", "clusters[].cluster"];
 }
 
-impl Section for AuthInfo {
+impl NamedSection for AuthInfo {
     const MEMBER: &'static str = "user";
     const PATHS: [&'static str; 2] = ["users[].name", "users[].user"];
 }
 
-impl Section for Context {
+impl NamedSection for ContextSection {
     const MEMBER: &'static str = "context";
     const PATHS: [&'static str; 2] = ["contexts[].name", "contexts[].context"];
 }
 
-impl<T: Section> Object for Named<T> {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
-        begin(&mut self.line, value.line());
+impl<T: NamedSection> DecodeObject for NamedEntry<T> {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
+        set_first_line(&mut self.line, value.line());
         match name {
-            "name" => own_name(value, T::PATHS[0], &mut self.name),
+            "name" => entry_name(value, T::PATHS[0], &mut self.name),
             member if member == T::MEMBER => {
                 let found = object::<T, A>(value, T::PATHS[1])?;
                 self.item = found.map(|found| found.value).unwrap_or_default();
@@ -118,15 +118,15 @@ impl<T: Section> Object for Named<T> {
     }
 }
 
-impl Object for NamedExtension {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
-        begin(&mut self.line, value.line());
+impl DecodeObject for NamedExtension {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
+        set_first_line(&mut self.line, value.line());
         match name {
-            "name" => own_name(value, "extensions[].name", &mut self.name),
+            "name" => entry_name(value, "extensions[].name", &mut self.name),
             "extension" => {
                 let mut found = None;
                 value.any("extensions[].extension", &mut found)?;
-                self.item = found.as_ref().map(Extension::from_value);
+                self.item = found.as_ref().map(RawExtension::from_value);
                 Ok(())
             }
             _ => value.skip(),
@@ -134,15 +134,15 @@ impl Object for NamedExtension {
     }
 }
 
-/// An entry begins where its first member stands.
-fn begin(entry: &mut usize, member: usize) {
+/// Sets the first line of an entry to the line of its first member.
+fn set_first_line(entry: &mut usize, member: usize) {
     if *entry == 0 {
         *entry = member;
     }
 }
 
-fn own_name<'de, A: MapAccess<'de>>(
-    member: Member<'_, A>,
+fn entry_name<'de, A: MapAccess<'de>>(
+    member: MemberValue<'_, A>,
     path: &'static str,
     into: &mut String,
 ) -> Result<(), A::Error> {

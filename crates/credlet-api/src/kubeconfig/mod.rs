@@ -1,18 +1,18 @@
-//! A kubeconfig file as it is written: its sections, each value with its line, nothing looked up, nothing judged.
+//! Kubeconfig files: the sections as written, each value with its line, without resolution or validation.
 //!
-//! Reading follows kubectl: YAML or JSON, the first document only, unknown fields skipped, `null` as good as absent, a
-//! string only from a string, the last of equal keys. Which files to read, what wins and what is wrong with it is the
-//! business of `credlet-client`.
+//! The decoder follows kubectl: YAML or JSON, the first document only, unknown fields are ignored, `null` counts as
+//! absent, strings are not converted from other types, the last of equal keys wins. `credlet-kubeconfig` finds, merges
+//! and validates the files.
 //!
 //! ```
-//! use credlet_api::kubeconfig::Config;
+//! use credlet_api::kubeconfig::KubeconfigFile;
 //!
 //! let file = b"users:\n- name: ada\n  user:\n    token: hunter2\n";
-//! let config = Config::decode(file)?;
+//! let config = KubeconfigFile::decode(file)?;
 //! assert_eq!(config.users[0].name, "ada");
 //! assert_eq!(config.users[0].item.token.line, 4);
 //! assert!(!format!("{config:?}").contains("hunter2"));
-//! # Ok::<(), credlet_api::kubeconfig::DecodeError>(())
+//! # Ok::<(), credlet_api::kubeconfig::KubeconfigDecodeError>(())
 //! ```
 
 mod decode;
@@ -22,85 +22,86 @@ mod members;
 mod objects;
 mod user;
 
-pub use self::decode::DecodeError;
-pub use self::located::{Data, Located, Named};
-pub use self::user::{AuthInfo, AuthProviderConfig, ExecEnvVar, ExecSection};
+pub use self::decode::KubeconfigDecodeError;
+pub use self::located::{Located, NamedEntry, SecretBytes};
+pub use self::user::{AuthInfo, AuthProviderConfig, ExecSection, ExecSectionEnvVar};
 use crate::Secret;
-use crate::exec::Extension;
+use crate::exec::RawExtension;
 
-/// The name of the cluster extension that becomes [`Cluster::config`](crate::exec::Cluster::config).
+/// Name of the cluster extension that becomes [`Cluster::config`](crate::exec::Cluster::config).
 pub const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
 
-/// One file.
+/// The content of one kubeconfig file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Config {
-    /// The name of the context to use. Empty: not set.
+pub struct KubeconfigFile {
+    /// Name of the context to use. Empty: not set.
     pub current_context: Located<String>,
-    /// How to reach which API server.
-    pub clusters: Vec<Named<Cluster>>,
-    /// How to prove who one is.
-    pub users: Vec<Named<AuthInfo>>,
-    /// Pairs of the two.
-    pub contexts: Vec<Named<Context>>,
-    /// Wishes of the person at the keyboard. Nothing of ours heeds them.
+    /// API servers and how to connect to them.
+    pub clusters: Vec<NamedEntry<ClusterSection>>,
+    /// Credentials.
+    pub users: Vec<NamedEntry<AuthInfo>>,
+    /// Pairs of cluster and user.
+    pub contexts: Vec<NamedEntry<ContextSection>>,
+    /// Settings of kubectl, which credlet ignores.
     pub preferences: Preferences,
-    /// Free data of other programs.
+    /// Arbitrary data of other programs.
     pub extensions: Vec<NamedExtension>,
 }
 
-impl Config {
-    /// Reads a file's content. An empty one is an empty configuration.
+impl KubeconfigFile {
+    /// Decodes the content of a file. An empty file is an empty configuration.
     ///
     /// # Errors
-    /// The file's owner must act. The error knows the line, and nothing of the file's content but names.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// Returns an error if the file is invalid. The error has a line where possible, and quotes nothing of the file but
+    /// names.
+    pub fn decode(bytes: &[u8]) -> Result<Self, KubeconfigDecodeError> {
         decode::config(bytes)
     }
 }
 
-/// Free data of other programs, by its name.
-pub type NamedExtension = Named<Option<Extension>>;
+/// Arbitrary data of another program, by its name.
+pub type NamedExtension = NamedEntry<Option<RawExtension>>;
 
-/// How to reach an API server.
+/// The section `cluster`: connection settings of an API server.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cluster {
-    /// Its address. A careless one holds a password.
+pub struct ClusterSection {
+    /// URL of the API server. A secret, because it may contain a password.
     pub server: Located<Secret>,
-    /// The name to expect in its certificate, if not the address's.
+    /// Server name for TLS, if it differs from the host of the URL.
     pub tls_server_name: Located<String>,
-    /// Whether its certificate goes unchecked.
+    /// Whether verification of the server certificate is disabled.
     pub insecure_skip_tls_verify: Located<bool>,
-    /// A file with the certificate authorities to trust.
+    /// Path of a PEM bundle of certificate authorities.
     pub certificate_authority: Located<String>,
-    /// The same as PEM.
-    pub certificate_authority_data: Located<Data>,
-    /// The proxy to reach it through. May hold a password.
+    /// PEM bundle of certificate authorities.
+    pub certificate_authority_data: Located<SecretBytes>,
+    /// URL of an HTTP or SOCKS proxy, possibly with a password.
     pub proxy_url: Located<Secret>,
-    /// Whether answers should come uncompressed.
+    /// Whether compression of responses is disabled.
     pub disable_compression: Located<bool>,
-    /// Free data, among it that for exec plugins: [`EXEC_EXTENSION`].
+    /// Arbitrary data, including that for exec plugins: [`EXEC_EXTENSION`].
     pub extensions: Vec<NamedExtension>,
 }
 
-/// A cluster, a user, and where to begin.
+/// The section `context`: a cluster, a user and the default namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Context {
-    /// The cluster's name.
+pub struct ContextSection {
+    /// Name of the cluster.
     pub cluster: Located<String>,
-    /// The user's name.
+    /// Name of the user.
     pub user: Located<String>,
-    /// The namespace for requests that name none.
+    /// Default namespace.
     pub namespace: Located<String>,
-    /// Free data of other programs.
+    /// Arbitrary data of other programs.
     pub extensions: Vec<NamedExtension>,
 }
 
-/// Wishes of the person at the keyboard.
+/// The section `preferences`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preferences {
     /// Coloured output.
     pub colors: Located<bool>,
-    /// Free data of other programs.
+    /// Arbitrary data of other programs.
     pub extensions: Vec<NamedExtension>,
 }
 

@@ -1,24 +1,27 @@
-//! Which field of a kubeconfig goes where.
+//! The fields of each section of a kubeconfig.
 
 use std::collections::BTreeMap;
 
 use serde::de::MapAccess;
 
 use super::members::{data, entries, flag, object, secret, text, texts};
-use super::{AuthInfo, AuthProviderConfig, Cluster, Config, Context, ExecEnvVar, ExecSection, Located, Preferences};
+use super::{
+    AuthInfo, AuthProviderConfig, ClusterSection, ContextSection, ExecSection, ExecSectionEnvVar, KubeconfigFile,
+    Located, Preferences,
+};
 use crate::Secret;
-use crate::wire::document::{Member, Object};
+use crate::wire::document::{DecodeObject, MemberValue};
 
-/// The document: a configuration, and what it says to be.
+/// The whole document, with `kind` and `apiVersion`.
 #[derive(Default)]
-pub(super) struct File {
+pub(super) struct KubeconfigDocument {
     pub(super) kind: Located<String>,
     pub(super) api_version: Located<String>,
-    pub(super) config: Config,
+    pub(super) config: KubeconfigFile,
 }
 
-impl Object for File {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for KubeconfigDocument {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "kind" => text(value, "kind", &mut self.kind),
             "apiVersion" => text(value, "apiVersion", &mut self.api_version),
@@ -37,8 +40,8 @@ impl Object for File {
     }
 }
 
-impl Object for Preferences {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for Preferences {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "colors" => flag(value, "preferences.colors", &mut self.colors),
             "extensions" => entries(value, "preferences.extensions", &mut self.extensions),
@@ -47,8 +50,8 @@ impl Object for Preferences {
     }
 }
 
-impl Object for Cluster {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for ClusterSection {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "server" => secret(value, "clusters[].cluster.server", &mut self.server),
             "tls-server-name" => text(value, "clusters[].cluster.tls-server-name", &mut self.tls_server_name),
@@ -71,8 +74,8 @@ impl Object for Cluster {
     }
 }
 
-impl Object for Context {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for ContextSection {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "cluster" => text(value, "contexts[].context.cluster", &mut self.cluster),
             "user" => text(value, "contexts[].context.user", &mut self.user),
@@ -83,8 +86,8 @@ impl Object for Context {
     }
 }
 
-impl Object for AuthInfo {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for AuthInfo {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "client-certificate" => text(value, "users[].user.client-certificate", &mut self.client_certificate),
             "client-certificate-data" => {
@@ -105,7 +108,7 @@ impl Object for AuthInfo {
             "as-user-extra" => {
                 let line = value.line();
                 let mut extra = BTreeMap::new();
-                value.text_lists("users[].user.as-user-extra", &mut extra)?;
+                value.string_lists("users[].user.as-user-extra", &mut extra)?;
                 self.impersonate_user_extra = Located { value: extra, line };
                 Ok(())
             }
@@ -119,8 +122,8 @@ impl Object for AuthInfo {
     }
 }
 
-impl Object for AuthProviderConfig {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for AuthProviderConfig {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "name" => text(value, "users[].user.auth-provider.name", &mut self.name),
             "config" => {
@@ -136,15 +139,15 @@ impl Object for AuthProviderConfig {
 
 const AUTH_PROVIDER_CONFIG: &str = "users[].user.auth-provider.config";
 
-/// Whatever the settings are called: their names are the provider's business.
+/// The mapping `config`, with keys that depend on the auth provider.
 #[derive(Default)]
 struct AuthProviderSettings {
     values: BTreeMap<String, Secret>,
     lines: BTreeMap<String, usize>,
 }
 
-impl Object for AuthProviderSettings {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for AuthProviderSettings {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         let mut text = Located::default();
         secret(value, AUTH_PROVIDER_CONFIG, &mut text)?;
         self.lines.insert(name.to_owned(), text.line);
@@ -153,8 +156,8 @@ impl Object for AuthProviderSettings {
     }
 }
 
-impl Object for ExecSection {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for ExecSection {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "command" => text(value, "users[].user.exec.command", &mut self.command),
             "args" => texts(value, "users[].user.exec.args").map(|args| self.args = args),
@@ -173,8 +176,8 @@ impl Object for ExecSection {
     }
 }
 
-impl Object for ExecEnvVar {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for ExecSectionEnvVar {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "name" => text(value, "users[].user.exec.env[].name", &mut self.name),
             "value" => {

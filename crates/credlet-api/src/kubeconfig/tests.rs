@@ -1,12 +1,12 @@
 use super::*;
-use crate::Fault;
+use crate::DocumentError;
 
-fn decode(text: &str) -> Config {
-    Config::decode(text.as_bytes()).unwrap_or_else(|error| panic!("the file {error}\n{text}"))
+fn decode(text: &str) -> KubeconfigFile {
+    KubeconfigFile::decode(text.as_bytes()).unwrap_or_else(|error| panic!("the file {error}\n{text}"))
 }
 
-fn refuse(text: &str) -> DecodeError {
-    Config::decode(text.as_bytes()).expect_err(text)
+fn refuse(text: &str) -> KubeconfigDecodeError {
+    KubeconfigFile::decode(text.as_bytes()).expect_err(text)
 }
 
 fn user(yaml: &str) -> AuthInfo {
@@ -14,14 +14,14 @@ fn user(yaml: &str) -> AuthInfo {
 }
 
 #[test]
-fn an_empty_file_is_an_empty_configuration() {
+fn empty_file_is_empty_config() {
     for text in ["", "\n \n", "# nothing yet\n", "null", "{}", "---\n", "\u{feff}", "clusters:\nusers: null\n"] {
-        assert_eq!(decode(text), Config::default(), "{text:?}");
+        assert_eq!(decode(text), KubeconfigFile::default(), "{text:?}");
     }
 }
 
 #[test]
-fn every_field_is_read_and_knows_its_line() {
+fn decodes_every_field_with_its_line() {
     let config = decode(include_str!("full.yaml"));
     assert_eq!((&*config.current_context.value, config.current_context.line), ("c", 3));
     assert!(config.preferences.colors.value);
@@ -75,7 +75,7 @@ fn every_field_is_read_and_knows_its_line() {
 }
 
 #[test]
-fn json_is_read_with_lines_too() {
+fn decodes_json_with_lines() {
     let config =
         decode("{\n\t\"users\": [\n\t\t{\"name\": \"u\",\n\t\t\"user\": {\"token\": \"\\ud83d\\ude00\"}}\n\t]\n}\n");
     let token = &config.users[0].item.token;
@@ -83,27 +83,27 @@ fn json_is_read_with_lines_too() {
 }
 
 #[test]
-fn null_is_as_good_as_absent_everywhere() {
+fn null_counts_as_absent() {
     let config = decode(
         "kind: null\napiVersion: ~\ncurrent-context: null\npreferences: null\nextensions: null\n\
          clusters: [{name: k, cluster: null}]\ncontexts: [{name: c, context: null}]\n\
          users: [{name: u, user: {exec: null, auth-provider: null, token: null, as-groups: null, as-user-extra: null}}]",
     );
-    assert_eq!(config.clusters[0].item, Cluster::default());
-    assert_eq!(config.contexts[0].item, Context::default());
+    assert_eq!(config.clusters[0].item, ClusterSection::default());
+    assert_eq!(config.contexts[0].item, ContextSection::default());
     assert!(config.users[0].item.exec.is_none());
     let exec = user("exec: {args: null, env: null, provideClusterInfo: null}").exec.unwrap();
     assert!(exec.args.is_empty() && exec.env.is_empty() && !exec.provide_cluster_info.value);
 }
 
 #[test]
-fn unknown_fields_are_skipped_and_the_case_of_a_name_matters() {
+fn ignores_unknown_fields() {
     let exec = user("exec: {command: x, INTERACTIVEMODE: Never, futureField: {a: [1]}}").exec.unwrap();
     assert_eq!(&*exec.interactive_mode.value, "");
 }
 
 #[test]
-fn of_equal_keys_the_last_stands_alone() {
+fn last_of_equal_keys_wins() {
     assert_eq!(user("token: a\n    token: b").token.expose(), "b");
     assert_eq!(user("token: a\n    token: null").token.expose(), "");
     let exec = user("exec: {command: a, args: [x]}\n    exec: {command: b}").exec.unwrap();
@@ -112,7 +112,7 @@ fn of_equal_keys_the_last_stands_alone() {
 }
 
 #[test]
-fn a_merge_key_brings_in_what_is_not_there_and_keeps_its_line() {
+fn merge_key_keeps_lines_of_definition() {
     let config = decode(
         "clusters:\n- name: base\n  cluster: &a\n    server: https://a\n    tls-server-name: x\n\
          - name: k\n  cluster:\n    <<: *a\n    server: https://b\n",
@@ -123,21 +123,21 @@ fn a_merge_key_brings_in_what_is_not_there_and_keeps_its_line() {
 }
 
 #[test]
-fn only_the_first_document_counts() {
+fn decodes_first_document_only() {
     let config = decode("---\ncurrent-context: a\n---\ncurrent-context: b\nclusters: 5\n");
     assert_eq!(&*config.current_context.value, "a");
 }
 
 #[test]
-fn another_kind_or_version_is_refused() {
-    assert_eq!(refuse("kind: Foo"), DecodeError::Kind { line: 1 });
-    assert_eq!(refuse("kind: Config\napiVersion: v2"), DecodeError::Version { line: 2 });
-    assert_eq!(refuse("apiVersion: client.config/v1"), DecodeError::Version { line: 1 });
+fn rejects_other_kind_and_version() {
+    assert_eq!(refuse("kind: Foo"), KubeconfigDecodeError::UnexpectedKind { line: 1 });
+    assert_eq!(refuse("kind: Config\napiVersion: v2"), KubeconfigDecodeError::UnsupportedVersion { line: 2 });
+    assert_eq!(refuse("apiVersion: client.config/v1"), KubeconfigDecodeError::UnsupportedVersion { line: 1 });
     decode("kind: Config\napiVersion: v1");
 }
 
 #[test]
-fn a_value_of_another_type_is_refused_with_its_field_and_line_and_without_the_value() {
+fn type_errors_have_field_and_line_but_no_value() {
     for (yaml, field) in [
         ("clusters:\n- name: 81188118", "clusters[].name"),
         ("users:\n- {user: {token: 081188118}}", "users[].user.token"),
@@ -165,7 +165,7 @@ fn a_value_of_another_type_is_refused_with_its_field_and_line_and_without_the_va
     ] {
         let error = refuse(yaml);
         assert!(
-            matches!(error, DecodeError::Unreadable(Fault::Type { field: found, .. }) if found == field),
+            matches!(error, KubeconfigDecodeError::InvalidDocument(DocumentError::InvalidType { field: found, .. }) if found == field),
             "{yaml}: {error:?}"
         );
         assert_eq!(error.line(), Some(2), "{yaml}: {error}");
@@ -179,20 +179,20 @@ fn a_value_of_another_type_is_refused_with_its_field_and_line_and_without_the_va
     assert_eq!(refuse(token).line(), Some(6));
     let exec = "users:\n- name: a\n- name: u\n  user:\n    as: x\n    exec: x\n    username: x\n";
     assert_eq!(refuse(exec).line(), Some(6));
-    assert!(matches!(refuse("[1]"), DecodeError::Unreadable(Fault::NotAnObject { .. })));
-    assert!(matches!(refuse("hunter2"), DecodeError::Unreadable(Fault::NotAnObject { .. })));
-    assert!(matches!(refuse("clusters: ["), DecodeError::Unreadable(Fault::Syntax { .. })));
+    assert!(matches!(refuse("[1]"), KubeconfigDecodeError::InvalidDocument(DocumentError::NotAnObject { .. })));
+    assert!(matches!(refuse("hunter2"), KubeconfigDecodeError::InvalidDocument(DocumentError::NotAnObject { .. })));
+    assert!(matches!(refuse("clusters: ["), KubeconfigDecodeError::InvalidDocument(DocumentError::Syntax { .. })));
 }
 
 #[test]
-fn base64_may_be_broken_into_lines() {
+fn base64_may_have_line_breaks() {
     let user = user("client-key-data: |\n      a2\n      V5\n    client-certificate-data: \"\"");
     assert_eq!(user.client_key_data.expose(), b"key");
     assert!(user.client_certificate_data.is_empty());
 }
 
 #[test]
-fn a_name_may_stand_for_one_thing_only() {
+fn rejects_duplicate_names() {
     for (list, yaml) in [
         ("clusters", "clusters:\n- name: a\n- name: b\n- name: a\n"),
         ("users", "users:\n- name: a\n- name: b\n- name: a\n"),
@@ -201,7 +201,7 @@ fn a_name_may_stand_for_one_thing_only() {
         ("extensions", "users:\n- user: {extensions: [{name: a, extension: {}},\n  {name: b},\n  {name: a}]}\n"),
     ] {
         let error = refuse(yaml);
-        let expected = DecodeError::DuplicateName { list, name: "a".to_owned(), first: 2, line: 4 };
+        let expected = KubeconfigDecodeError::DuplicateName { list, name: "a".to_owned(), first: 2, line: 4 };
         assert_eq!(error, expected);
     }
     // Another list is another matter.
@@ -211,47 +211,50 @@ fn a_name_may_stand_for_one_thing_only() {
 }
 
 #[test]
-fn utf16_with_a_byte_order_mark_is_read_in_either_order() {
+fn decodes_utf16_with_byte_order_mark() {
     let text = "current-context: é\n";
     for (mark, unit) in [([0xff, 0xfe], u16::to_le_bytes as fn(u16) -> [u8; 2]), ([0xfe, 0xff], u16::to_be_bytes)] {
         let mut bytes = mark.to_vec();
         bytes.extend(text.encode_utf16().flat_map(unit));
-        assert_eq!(&*Config::decode(&bytes).unwrap().current_context.value, "é");
+        assert_eq!(&*KubeconfigFile::decode(&bytes).unwrap().current_context.value, "é");
 
         bytes.push(b'x');
-        assert_eq!(Config::decode(&bytes), Err(DecodeError::OddUtf16));
+        assert_eq!(KubeconfigFile::decode(&bytes), Err(KubeconfigDecodeError::TruncatedUtf16));
         bytes.pop();
         bytes.extend(unit(0xd800));
-        assert_eq!(Config::decode(&bytes), Err(DecodeError::BrokenUtf16 { line: 2 }));
+        assert_eq!(KubeconfigFile::decode(&bytes), Err(KubeconfigDecodeError::InvalidUtf16 { line: 2 }));
 
-        assert_eq!(Config::decode(&bytes[2..]), Err(DecodeError::NoByteOrderMark));
+        assert_eq!(KubeconfigFile::decode(&bytes[2..]), Err(KubeconfigDecodeError::MissingByteOrderMark));
     }
-    assert_eq!(Config::decode(&[0xff, 0xfe]), Ok(Config::default()));
-    assert_eq!(Config::decode(&[0xff, 0xfe, 0]), Err(DecodeError::OddUtf16));
+    assert_eq!(KubeconfigFile::decode(&[0xff, 0xfe]), Ok(KubeconfigFile::default()));
+    assert_eq!(KubeconfigFile::decode(&[0xff, 0xfe, 0]), Err(KubeconfigDecodeError::TruncatedUtf16));
 }
 
 #[test]
-fn bytes_that_are_no_text_are_refused() {
-    assert_eq!(Config::decode(b"ab\xff"), Err(DecodeError::Unreadable(Fault::NotText { byte: 2 })));
-    assert!(Config::decode(&[0; 4096]).is_err());
-    assert_eq!(&*Config::decode(b"\xef\xbb\xbfcurrent-context: a").unwrap().current_context.value, "a");
+fn rejects_invalid_utf8() {
+    assert_eq!(
+        KubeconfigFile::decode(b"ab\xff"),
+        Err(KubeconfigDecodeError::InvalidDocument(DocumentError::NotUtf8 { byte: 2 }))
+    );
+    assert!(KubeconfigFile::decode(&[0; 4096]).is_err());
+    assert_eq!(&*KubeconfigFile::decode(b"\xef\xbb\xbfcurrent-context: a").unwrap().current_context.value, "a");
 }
 
 #[test]
-fn aliases_that_multiply_are_refused() {
+fn rejects_alias_bombs() {
     let mut bomb = String::from("extensions:\n- name: x\n  extension:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..10 {
         let list = vec![format!("*a{}", level - 1); 10].join(", ");
         bomb.push_str(&format!("    a{level}: &a{level} [{list}]\n"));
     }
-    assert_eq!(refuse(&bomb), DecodeError::Unreadable(Fault::TooComplex));
+    assert_eq!(refuse(&bomb), KubeconfigDecodeError::InvalidDocument(DocumentError::TooComplex));
 
     let deep = format!("extensions: [{{name: x, extension: {}1{}}}]", "[".repeat(5000), "]".repeat(5000));
-    assert!(Config::decode(deep.as_bytes()).is_err());
+    assert!(KubeconfigFile::decode(deep.as_bytes()).is_err());
 }
 
 #[test]
-fn five_thousand_users_may_merge_one_anchor() {
+fn accepts_many_merges_of_one_anchor() {
     let mut honest = String::from("users:\n- name: base\n  user: &b {exec: {command: aws, args: [a, b, c]}, as: x}\n");
     for index in 0..5_000 {
         honest.push_str(&format!("- name: u{index}\n  user:\n    <<: *b\n"));
@@ -260,7 +263,7 @@ fn five_thousand_users_may_merge_one_anchor() {
 }
 
 #[test]
-fn nothing_secret_is_shown() {
+fn debug_hides_secrets() {
     let config = decode(
         "clusters: [{name: k, cluster: {server: 'https://u:hunter2@h', proxy-url: 'http://u:hunter2@p', \
          extensions: [{name: e, extension: hunter2}]}}]\n\

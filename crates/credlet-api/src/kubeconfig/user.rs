@@ -1,79 +1,78 @@
 use std::collections::BTreeMap;
 
-use super::{Data, Located, NamedExtension};
+use super::{Located, NamedExtension, SecretBytes};
 use crate::Secret;
 
-/// How to prove who one is.
+/// The section `user`: credentials.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthInfo {
-    /// A file with a client certificate and its intermediates.
+    /// Path of the client certificate and its intermediates.
     pub client_certificate: Located<String>,
-    /// The same as PEM.
-    pub client_certificate_data: Located<Data>,
-    /// A file with the certificate's key.
+    /// PEM of the client certificate and its intermediates.
+    pub client_certificate_data: Located<SecretBytes>,
+    /// Path of the private key.
     pub client_key: Located<String>,
-    /// The same as PEM.
-    pub client_key_data: Located<Data>,
-    /// A bearer token.
+    /// PEM of the private key.
+    pub client_key_data: Located<SecretBytes>,
+    /// Bearer token.
     pub token: Located<Secret>,
-    /// A file with one, to be read again and again.
+    /// Path of a file with a bearer token, which is reread periodically.
     pub token_file: Located<String>,
-    /// Whom to act as.
+    /// User to impersonate.
     pub impersonate: Located<String>,
-    /// The uid to act with.
+    /// UID to impersonate.
     pub impersonate_uid: Located<String>,
-    /// The groups to act with.
+    /// Groups to impersonate.
     pub impersonate_groups: Located<Vec<String>>,
-    /// More attributes to act with.
+    /// Extra attributes to impersonate.
     pub impersonate_user_extra: Located<BTreeMap<String, Vec<String>>>,
-    /// For basic authentication.
+    /// User name for basic authentication.
     pub username: Located<String>,
-    /// For basic authentication.
+    /// Password for basic authentication.
     pub password: Located<Secret>,
-    /// A kind of login that was built into clients once.
+    /// Legacy auth provider that is built into the client.
     pub auth_provider: Option<Located<AuthProviderConfig>>,
-    /// A program to ask for a credential.
+    /// Exec plugin.
     pub exec: Option<Located<ExecSection>>,
-    /// Free data of other programs.
+    /// Arbitrary data of other programs.
     pub extensions: Vec<NamedExtension>,
 }
 
 /// The section `auth-provider` of a user.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthProviderConfig {
-    /// Which one.
+    /// Name of the provider, such as `oidc`.
     pub name: Located<String>,
-    /// Its settings and the tokens it has been given.
+    /// Settings of the provider, including its tokens.
     pub config: BTreeMap<String, Secret>,
-    /// The line on which each of them stands, for those who write a new token in its place.
+    /// Line of each setting, for editing the file when a token is refreshed.
     pub config_lines: BTreeMap<String, usize>,
 }
 
-/// The section `exec` of a user as it is written; what it comes to is an [`ExecConfig`](crate::exec::ExecConfig).
+/// The section `exec` of a user. The loader validates it and converts it to an [`ExecConfig`](crate::exec::ExecConfig).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExecSection {
-    /// The program.
+    /// Name or path of the program.
     pub command: Located<String>,
-    /// Its arguments, in which people keep secrets.
+    /// Arguments, which may contain secrets.
     pub args: Located<Vec<Secret>>,
-    /// Variables for its environment.
-    pub env: Vec<ExecEnvVar>,
-    /// The version in which it is asked.
+    /// Environment variables.
+    pub env: Vec<ExecSectionEnvVar>,
+    /// Version of the protocol.
     pub api_version: Located<String>,
-    /// Shown when it is missing.
+    /// Message for the user if the program is not installed.
     pub install_hint: Located<String>,
-    /// Whether it is told about the cluster.
+    /// Whether to pass the cluster to the plugin.
     pub provide_cluster_info: Located<bool>,
-    /// Whether it may talk to a person. Where this is empty and the version is older than v1, that means
-    /// `IfAvailable`; for v1 it is a mistake.
+    /// Whether the plugin may prompt the user. Empty means `IfAvailable` before v1, and is an error in v1.
     pub interactive_mode: Located<String>,
 }
 
-/// A variable for the program's environment.
+/// An environment variable in an [`ExecSection`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ExecEnvVar {
-    /// Its name.
+pub struct ExecSectionEnvVar {
+    /// Name of the variable.
     pub name: Located<String>,
-    /// Its value.
+    /// Value of the variable.
     pub value: Secret,
 }

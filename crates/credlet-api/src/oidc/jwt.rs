@@ -3,42 +3,42 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::MapAccess;
 use zeroize::Zeroizing;
 
-use super::{read, seconds, texts};
-use crate::wire::document::{Member, Object};
-use crate::{Fault, Secret};
+use super::{read, seconds, string_or_list};
+use crate::wire::document::{DecodeObject, MemberValue};
+use crate::{DocumentError, Secret};
 
-/// A JSON web token taken apart. Nothing of it is verified.
+/// The parts of a JSON web token (RFC 7519) in compact form. The signature is not verified.
 #[derive(Clone, Debug)]
 pub struct Jwt<'a> {
-    /// How it is signed.
-    pub header: Header,
-    /// What it says.
-    pub claims: Claims,
-    /// The bytes that are signed.
-    pub signed: SignedPart<'a>,
-    /// The signature.
+    /// JOSE header.
+    pub header: JwtHeader,
+    /// Claims of an ID token.
+    pub claims: IdTokenClaims,
+    /// Input of the signature.
+    pub signed: SigningInput<'a>,
+    /// Decoded signature.
     pub signature: Zeroizing<Vec<u8>>,
 }
 
-/// Most of a token: not to be shown.
+/// JWS signing input (RFC 7515): header and payload as encoded. `Debug` does not show it.
 #[derive(Clone, Copy)]
-pub struct SignedPart<'a>(&'a str);
+pub struct SigningInput<'a>(&'a str);
 
-impl SignedPart<'_> {
-    /// The bytes.
+impl SigningInput<'_> {
+    /// Returns the bytes to verify.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 }
 
-impl std::fmt::Debug for SignedPart<'_> {
+impl std::fmt::Debug for SigningInput<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("[redacted]")
     }
 }
 
 impl<'a> Jwt<'a> {
-    /// `None`: it is not three parts in base64 of which the first two are JSON objects.
+    /// Parses a token. Returns `None` unless it has three parts in base64url, of which the first two are JSON objects.
     pub fn parse(token: &'a Secret) -> Option<Self> {
         let (signed, signature) = token.expose().rsplit_once('.')?;
         let (header, payload) = signed.split_once('.').filter(|(_, payload)| !payload.contains('.'))?;
@@ -46,25 +46,25 @@ impl<'a> Jwt<'a> {
         Some(Self {
             header: read(&part(header)?).ok()?,
             claims: read(&part(payload)?).ok()?,
-            signed: SignedPart(signed),
+            signed: SigningInput(signed),
             signature: part(signature)?,
         })
     }
 }
 
-/// How a token is signed.
+/// JOSE header of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Header {
-    /// The algorithm.
+pub struct JwtHeader {
+    /// Algorithm of the signature.
     pub alg: String,
-    /// The name of the key. Empty: none.
+    /// Key id. Empty: none.
     pub kid: String,
-    /// Whether it has extensions that must be understood. We understand none.
+    /// Whether there are critical extensions (`crit`), none of which is supported.
     pub critical: bool,
 }
 
-impl Object for Header {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for JwtHeader {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "alg" => value.string("alg", &mut self.alg),
             "kid" => value.string("kid", &mut self.kid),
@@ -77,47 +77,47 @@ impl Object for Header {
     }
 }
 
-/// What a token says. What is missing is empty.
+/// Claims of an ID token. Missing claims are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claims {
-    /// Who issued it.
+pub struct IdTokenClaims {
+    /// Issuer.
     pub iss: String,
-    /// The person, by a name that only the issuer understands.
+    /// Subject: identifier of the user at the issuer.
     pub sub: String,
-    /// For whom it is.
+    /// Audience.
     pub aud: Vec<String>,
-    /// Who asked for it.
+    /// Authorized party: the client that requested the token.
     pub azp: String,
-    /// From when it must not be used, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     pub exp: Option<i64>,
-    /// Since when it exists.
+    /// Time of issue.
     pub iat: Option<i64>,
-    /// Before when it must not be used.
+    /// Start of validity.
     pub nbf: Option<i64>,
-    /// What the client had asked to be in it.
+    /// Nonce of the authorization request.
     pub nonce: String,
-    /// The person, by names that people understand.
+    /// E-mail address of the user.
     pub email: String,
-    /// The same.
+    /// Display name of the account.
     pub preferred_username: String,
 }
 
-impl Claims {
-    /// The name by which a person knows this account.
+impl IdTokenClaims {
+    /// Returns a name of the account for messages: e-mail address, preferred user name, or subject.
     pub fn account(&self) -> &str {
         [&self.email, &self.preferred_username].into_iter().find(|name| !name.is_empty()).unwrap_or(&self.sub)
     }
 }
 
-impl Object for Claims {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for IdTokenClaims {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "iss" => value.string("iss", &mut self.iss),
             "sub" => value.string("sub", &mut self.sub),
             "aud" => {
                 let mut aud = None;
                 value.any("aud", &mut aud)?;
-                self.aud = texts(aud.as_ref());
+                self.aud = string_or_list(aud.as_ref());
                 Ok(())
             }
             "azp" => value.string("azp", &mut self.azp),
@@ -125,7 +125,7 @@ impl Object for Claims {
             "iat" => seconds(value, "iat", &mut self.iat),
             "nbf" => seconds(value, "nbf", &mut self.nbf),
             "nonce" => value.string("nonce", &mut self.nonce),
-            // Nobody promises what these look like, and a token is not worse for it.
+            // Informative claims: a value of another type is ignored.
             "email" => text(value, &mut self.email),
             "preferred_username" => text(value, &mut self.preferred_username),
             _ => value.skip(),
@@ -133,32 +133,32 @@ impl Object for Claims {
     }
 }
 
-fn text<'de, A: MapAccess<'de>>(value: Member<'_, A>, into: &mut String) -> Result<(), A::Error> {
+fn text<'de, A: MapAccess<'de>>(value: MemberValue<'_, A>, into: &mut String) -> Result<(), A::Error> {
     let mut any = None;
     value.any("claim", &mut any)?;
     any.as_ref().and_then(|any| any.as_str()).unwrap_or_default().clone_into(into);
     Ok(())
 }
 
-/// An issuer's public keys.
+/// The public keys of an issuer (RFC 7517).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JwkSet {
-    /// All of them, also those of kinds we do not know.
+    /// All keys, including those of unknown types.
     pub keys: Vec<Jwk>,
 }
 
 impl JwkSet {
-    /// Reads the document at [`Metadata::jwks_uri`](super::Metadata::jwks_uri).
+    /// Decodes the document at [`ProviderMetadata::jwks_uri`](super::ProviderMetadata::jwks_uri).
     ///
     /// # Errors
-    /// When it is not such a document. The issuer's operator must act.
-    pub fn decode(document: &[u8]) -> Result<Self, Fault> {
+    /// Returns an error if the document is not a key set.
+    pub fn decode(document: &[u8]) -> Result<Self, DocumentError> {
         read(document)
     }
 }
 
-impl Object for JwkSet {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for JwkSet {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "keys" => {
                 let mut keys = None;
@@ -171,31 +171,31 @@ impl Object for JwkSet {
     }
 }
 
-/// A public key (RFC 7517). Its numbers are in base64url; what is missing is empty.
+/// A public key (RFC 7517). Numbers are in base64url; missing members are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Jwk {
-    /// The kind: `RSA`, `EC`, `OKP`.
+    /// Key type: `RSA`, `EC`, `OKP`.
     pub kty: String,
-    /// What it is for: `sig` or `enc`.
+    /// Use: `sig` or `enc`.
     pub usage: String,
-    /// The only algorithm it is for.
+    /// Algorithm that the key is restricted to.
     pub alg: String,
-    /// Its name.
+    /// Key id.
     pub kid: String,
-    /// The curve.
+    /// Name of the curve.
     pub crv: String,
-    /// RSA: the modulus.
+    /// RSA modulus.
     pub n: String,
-    /// RSA: the exponent.
+    /// RSA exponent.
     pub e: String,
-    /// The point on the curve.
+    /// X coordinate.
     pub x: String,
-    /// The point on the curve.
+    /// Y coordinate.
     pub y: String,
 }
 
-impl Object for Jwk {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for Jwk {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "kty" => value.string("keys.kty", &mut self.kty),
             "use" => value.string("keys.use", &mut self.usage),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_taken_apart() {
+    fn parses_a_token() {
         let token = token(
             r#"{"alg":"RS256","kid":"a"}"#,
             r#"{"iss":"https://id","sub":"1","aud":["kube","b"],"exp":17.5,"nonce":"n","email":true,"preferred_username":"ada"}"#,
@@ -236,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_not_taken_apart() {
+    fn rejects_other_texts() {
         for text in ["", "a", "a.b", "e30.e30", "e30.e30.e30.e30", "e30.%.e30", "W10.e30.e30"] {
             assert!(Jwt::parse(&Secret::new(text)).is_none(), "{text}");
         }
     }
 
     #[test]
-    fn keys_of_unknown_kinds_do_not_spoil_the_others() {
+    fn key_set_accepts_unknown_key_types() {
         let set =
             JwkSet::decode(br#"{"keys":[{"kty":"new","zz":[1]},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}"#).unwrap();
         assert_eq!(set.keys.len(), 2);

@@ -1,42 +1,43 @@
 use serde::de::MapAccess;
 
-use super::{read, texts};
-use crate::Fault;
-use crate::wire::document::{Member, Object};
+use super::{read, string_or_list};
+use crate::DocumentError;
+use crate::wire::document::{DecodeObject, MemberValue};
 
-/// How an issuer describes itself at [`DISCOVERY_PATH`](super::DISCOVERY_PATH). What it does not have is empty.
+/// The provider metadata of OpenID Connect Discovery, at [`DISCOVERY_PATH`](super::DISCOVERY_PATH). Missing members are
+/// empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata {
-    /// Its name, which is its address.
+pub struct ProviderMetadata {
+    /// Issuer identifier, which is its URL.
     pub issuer: String,
-    /// Where a person logs in.
+    /// URL at which the user logs in.
     pub authorization_endpoint: String,
-    /// Where tokens are to be had.
+    /// URL of the token endpoint.
     pub token_endpoint: String,
-    /// Where its public keys are.
+    /// URL of the public keys.
     pub jwks_uri: String,
-    /// RFC 8628: where a device without a browser asks for a code.
+    /// URL of the device authorization endpoint (RFC 8628).
     pub device_authorization_endpoint: String,
-    /// RFC 7009: where a token is given back.
+    /// URL of the revocation endpoint (RFC 7009).
     pub revocation_endpoint: String,
-    /// How clients may introduce themselves. Empty: it does not say.
+    /// Supported methods of client authentication. Empty: not specified.
     pub token_endpoint_auth_methods_supported: Vec<String>,
-    /// RFC 9207: whether it signs its redirects with its name.
+    /// Whether authorization responses contain the parameter `iss` (RFC 9207).
     pub authorization_response_iss_parameter_supported: bool,
 }
 
-impl Metadata {
-    /// Reads the document.
+impl ProviderMetadata {
+    /// Decodes the document.
     ///
     /// # Errors
-    /// When it is not such a document. The issuer's operator must act.
-    pub fn decode(document: &[u8]) -> Result<Self, Fault> {
+    /// Returns an error if the document is not a JSON object, or a member has the wrong type.
+    pub fn decode(document: &[u8]) -> Result<Self, DocumentError> {
         read(document)
     }
 }
 
-impl Object for Metadata {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for ProviderMetadata {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "issuer" => value.string("issuer", &mut self.issuer),
             "authorization_endpoint" => value.string("authorization_endpoint", &mut self.authorization_endpoint),
@@ -49,7 +50,7 @@ impl Object for Metadata {
             "token_endpoint_auth_methods_supported" => {
                 let mut methods = None;
                 value.any("token_endpoint_auth_methods_supported", &mut methods)?;
-                self.token_endpoint_auth_methods_supported = texts(methods.as_ref());
+                self.token_endpoint_auth_methods_supported = string_or_list(methods.as_ref());
                 Ok(())
             }
             "authorization_response_iss_parameter_supported" => value.boolean(

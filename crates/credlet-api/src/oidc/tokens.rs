@@ -1,34 +1,34 @@
 use serde::de::MapAccess;
 
 use super::{read, seconds};
-use crate::wire::document::{Member, Object};
-use crate::{Fault, Secret};
+use crate::wire::document::{DecodeObject, MemberValue};
+use crate::{DocumentError, Secret};
 
-/// A token endpoint's answer. What is missing is empty.
+/// The response of a token endpoint (RFC 6749). Missing members are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tokens {
-    /// Says who the person is.
+pub struct TokenResponse {
+    /// ID token.
     pub id_token: Secret,
-    /// Says what the client may do.
+    /// Access token.
     pub access_token: Secret,
-    /// Gets the next ones.
+    /// Refresh token.
     pub refresh_token: Secret,
-    /// For how many seconds the access token is good.
+    /// Lifetime of the access token in seconds.
     pub expires_in: Option<i64>,
 }
 
-impl Tokens {
-    /// Reads the answer.
+impl TokenResponse {
+    /// Decodes the body of the response.
     ///
     /// # Errors
-    /// When it is not a JSON object. The issuer's operator must act.
-    pub fn decode(answer: &[u8]) -> Result<Self, Fault> {
-        read(answer)
+    /// Returns an error if the body is not a JSON object, or a member has the wrong type.
+    pub fn decode(body: &[u8]) -> Result<Self, DocumentError> {
+        read(body)
     }
 }
 
-impl Object for Tokens {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for TokenResponse {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "id_token" => value.secret("id_token", &mut self.id_token),
             "access_token" => value.secret("access_token", &mut self.access_token),
@@ -39,39 +39,39 @@ impl Object for Tokens {
     }
 }
 
-/// RFC 8628: what a device without a browser is to show to its person. What is missing is empty.
+/// The device authorization response (RFC 8628). Missing members are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceAuthorization {
-    /// What the device asks for the tokens with.
+    /// Code for polling the token endpoint.
     pub device_code: Secret,
-    /// What the person types.
+    /// Code that the user enters.
     pub user_code: String,
-    /// Where.
+    /// URL at which the user enters the code.
     pub verification_uri: String,
-    /// The same with the code in it, for those who can click.
+    /// The same URL including the code.
     pub verification_uri_complete: String,
-    /// For how many seconds the codes are good.
+    /// Lifetime of the codes in seconds.
     pub expires_in: Option<i64>,
-    /// How many seconds to wait between two questions.
+    /// Minimum polling interval in seconds.
     pub interval: Option<i64>,
 }
 
 impl DeviceAuthorization {
-    /// Reads the answer.
+    /// Decodes the body of the response.
     ///
     /// # Errors
-    /// When it is not a JSON object. The issuer's operator must act.
-    pub fn decode(answer: &[u8]) -> Result<Self, Fault> {
-        read(answer)
+    /// Returns an error if the body is not a JSON object, or a member has the wrong type.
+    pub fn decode(body: &[u8]) -> Result<Self, DocumentError> {
+        read(body)
     }
 }
 
-impl Object for DeviceAuthorization {
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error> {
+impl DecodeObject for DeviceAuthorization {
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         match name {
             "device_code" => value.secret("device_code", &mut self.device_code),
             "user_code" => value.string("user_code", &mut self.user_code),
-            // Google's name for it is older than the standard's.
+            // Google uses the name of a draft of the standard.
             "verification_uri" | "verification_url" => value.string("verification_uri", &mut self.verification_uri),
             "verification_uri_complete" => {
                 value.string("verification_uri_complete", &mut self.verification_uri_complete)

@@ -1,23 +1,26 @@
-//! One reader for every document that comes from outside: JSON or YAML, by position, never by content.
+//! Decoder of JSON and YAML documents.
 //!
-//! A parser's own error text quotes what it rejects, and what it rejects may be a token. So no such text survives
-//! here: a [`Fault`] knows the kind of mistake, the field by its name in the specification, and the position.
+//! The error texts of parsers quote the value that they reject, which may be a token. They are replaced by a
+//! [`DocumentError`]: the kind of error, the path of the field, and the position.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use serde::de::{DeserializeSeed as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed as _, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
-use super::fault::{Fault, Position};
-use super::visit::{Any, Found, Objects, OptionalObject, Root, Scalar, Strings, TextList, Texts, Trace};
+use super::error::{DocumentError, Position};
+use super::visit::{
+    AnySeed, DecodeTrace, ObjectListVisitor, ObjectSeed, ObjectVisitor, ScalarValue, ScalarVisitor, StringList,
+    StringListVisitor, StringMapVisitor,
+};
 use super::yaml::{self, first_document};
 use crate::Secret;
-use crate::exec::Extension;
+use crate::exec::RawExtension;
 
-/// Go insists on padding and does not mind stray bits in the last character.
+/// Go requires padding and ignores trailing bits in the last character.
 const GO_BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -25,30 +28,30 @@ const GO_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// How forgiving a reader is.
+/// How equal keys of one mapping are treated in YAML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Duplicates {
-    /// As Go's decoders: the last one stands.
+pub(crate) enum DuplicateKeys {
+    /// The last one wins, as in Go's decoders.
     LastWins,
-    /// For documents in which a silently dropped line would be dangerous.
-    Refuse,
+    /// They are an error, for documents in which a silently ignored line would be dangerous.
+    Reject,
 }
 
-/// A type that reads itself member by member, as Go's `encoding/json` does: unknown names are skipped.
-pub(crate) trait Object: Default {
-    /// Reads one member. Unknown ones must be [skipped](Member::skip).
-    fn member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: Member<'_, A>) -> Result<(), A::Error>;
+/// A type that is decoded member by member, as by Go's `encoding/json`.
+pub(crate) trait DecodeObject: Default {
+    /// Decodes one member. Unknown members must be [skipped](MemberValue::skip).
+    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error>;
 }
 
-/// The value of one member, not read yet.
-pub(crate) struct Member<'a, A> {
+/// The value of one member, not decoded yet.
+pub(crate) struct MemberValue<'a, A> {
     pub(super) map: &'a mut A,
-    pub(super) trace: &'a Trace,
+    pub(super) trace: &'a DecodeTrace,
     pub(super) line: usize,
 }
 
-impl<'de, A: MapAccess<'de>> Member<'_, A> {
-    /// The line on which the member's name stands. 0: this reader does not count lines, see [`read_located`].
+impl<'de, A: MapAccess<'de>> MemberValue<'_, A> {
+    /// Returns the line of the member's name; 0 unless the document is decoded by [`read_located`].
     pub(crate) fn line(&self) -> usize {
         self.line
     }
@@ -59,26 +62,30 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
 
     pub(crate) fn string(self, path: &'static str, into: &mut String) -> Result<(), A::Error> {
         let null_clears = self.trace.replaces;
-        self.read(path, "a string", Scalar { into, null_clears, take: |found: Found<'_>| found.text() })
+        self.read(path, "a string", ScalarVisitor { into, null_clears, convert: |value: ScalarValue<'_>| value.text() })
     }
 
     pub(crate) fn secret(self, path: &'static str, into: &mut Secret) -> Result<(), A::Error> {
         let null_clears = self.trace.replaces;
-        let take = |found: Found<'_>| found.text().map(Secret::new);
-        self.read(path, "a string", Scalar { into, null_clears, take })
+        let convert = |value: ScalarValue<'_>| value.text().map(Secret::new);
+        self.read(path, "a string", ScalarVisitor { into, null_clears, convert })
     }
 
     pub(crate) fn boolean(self, path: &'static str, into: &mut bool) -> Result<(), A::Error> {
         let null_clears = self.trace.replaces;
-        self.read(path, "true or false", Scalar { into, null_clears, take: |found: Found<'_>| found.boolean() })
+        self.read(
+            path,
+            "true or false",
+            ScalarVisitor { into, null_clears, convert: |value: ScalarValue<'_>| value.boolean() },
+        )
     }
 
     pub(crate) fn integer(self, path: &'static str, into: &mut Option<i64>) -> Result<(), A::Error> {
-        let take = |found: Found<'_>| found.integer().map(Some);
-        self.read(path, "a whole number", Scalar { into, null_clears: true, take })
+        let convert = |value: ScalarValue<'_>| value.integer().map(Some);
+        self.read(path, "a whole number", ScalarVisitor { into, null_clears: true, convert })
     }
 
-    /// Text that must have a form of its own, such as a time: `parse` says whether it has.
+    /// Decodes text with a format, such as a time. `parse` returns `None` for invalid text.
     pub(crate) fn parsed<T>(
         self,
         path: &'static str,
@@ -86,59 +93,63 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         into: &mut Option<T>,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<(), A::Error> {
-        let take = |found: Found<'_>| parse(&found.text()?).map(Some);
-        self.read(path, expected, Scalar { into, null_clears: true, take })
+        let convert = |value: ScalarValue<'_>| parse(&value.text()?).map(Some);
+        self.read(path, expected, ScalarVisitor { into, null_clears: true, convert })
     }
 
-    /// An object; `null` removes it.
-    pub(crate) fn object<O: Object>(self, path: &'static str, into: &mut Option<O>) -> Result<(), A::Error> {
+    /// Decodes an object; `null` removes it.
+    pub(crate) fn object<O: DecodeObject>(self, path: &'static str, into: &mut Option<O>) -> Result<(), A::Error> {
         let trace = self.trace;
         let mut object = into.take().filter(|_| !trace.replaces);
-        self.read(path, "an object", OptionalObject { into: &mut object, trace })?;
+        self.read(path, "an object", ObjectVisitor { into: &mut object, trace })?;
         *into = object;
         Ok(())
     }
 
-    /// A list of objects; `null` empties it.
-    pub(crate) fn objects<O: Object>(self, path: &'static str, into: &mut Option<Vec<O>>) -> Result<(), A::Error> {
+    /// Decodes a list of objects; `null` empties it.
+    pub(crate) fn objects<O: DecodeObject>(
+        self,
+        path: &'static str,
+        into: &mut Option<Vec<O>>,
+    ) -> Result<(), A::Error> {
         let trace = self.trace;
-        self.read(path, "a list of objects", Objects { into, trace })
+        self.read(path, "a list of objects", ObjectListVisitor { into, trace })
     }
 
-    /// A list of strings, each of them only from a string; `null` among them is an empty one.
-    pub(crate) fn texts(self, path: &'static str, into: &mut Vec<Secret>) -> Result<(), A::Error> {
-        self.read(path, "a list of strings", Texts(into))
+    /// Decodes a list of strings. Elements of another type are an error; `null` is an empty string.
+    pub(crate) fn string_list(self, path: &'static str, into: &mut Vec<Secret>) -> Result<(), A::Error> {
+        self.read(path, "a list of strings", StringListVisitor(into))
     }
 
-    /// A mapping from strings to lists of strings, each of them only from a string.
-    pub(crate) fn text_lists(
+    /// Decodes a mapping of strings to lists of strings.
+    pub(crate) fn string_lists(
         self,
         path: &'static str,
         into: &mut BTreeMap<String, Vec<String>>,
     ) -> Result<(), A::Error> {
-        let mut lists = BTreeMap::<String, TextList>::new();
-        self.read(path, "a mapping of strings to lists of strings", Strings(&mut lists))?;
-        let plain = |texts: TextList| texts.0.iter().map(|text| text.expose().to_owned()).collect();
+        let mut lists = BTreeMap::<String, StringList>::new();
+        self.read(path, "a mapping of strings to lists of strings", StringMapVisitor(&mut lists))?;
+        let plain = |texts: StringList| texts.0.iter().map(|text| text.expose().to_owned()).collect();
         into.extend(lists.into_iter().map(|(name, texts)| (name, plain(texts))));
         Ok(())
     }
 
-    /// Bytes in base64, as Go reads them: padded, with or without line breaks.
+    /// Decodes base64 as Go does: padding is required, line breaks are ignored.
     pub(crate) fn base64(self, path: &'static str, into: &mut Zeroizing<Vec<u8>>) -> Result<(), A::Error> {
-        let take = |found: Found<'_>| {
-            let mut text = Zeroizing::new(found.text()?);
+        let convert = |value: ScalarValue<'_>| {
+            let mut text = Zeroizing::new(value.text()?);
             text.retain(|c| !matches!(c, '\r' | '\n'));
             GO_BASE64.decode(text.as_bytes()).ok().map(Zeroizing::new)
         };
-        self.read(path, "base64", Scalar { into, null_clears: true, take })
+        self.read(path, "base64", ScalarVisitor { into, null_clears: true, convert })
     }
 
-    /// A mapping from strings to strings.
-    pub(crate) fn strings(self, path: &'static str, into: &mut BTreeMap<String, String>) -> Result<(), A::Error> {
-        self.read(path, "a mapping of strings to strings", Strings(into))
+    /// Decodes a mapping of strings to strings.
+    pub(crate) fn string_map(self, path: &'static str, into: &mut BTreeMap<String, String>) -> Result<(), A::Error> {
+        self.read(path, "a mapping of strings to strings", StringMapVisitor(into))
     }
 
-    /// Anything at all. Numbers lose their form.
+    /// Decodes any value. The form of numbers is lost.
     pub(crate) fn any(self, path: &'static str, into: &mut Option<serde_json::Value>) -> Result<(), A::Error> {
         self.trace.enter(path, "plain data");
         let value = self.map.next_value::<serde_json::Value>()?;
@@ -147,17 +158,17 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         Ok(())
     }
 
-    /// Anything at all, to be passed on: from JSON as it was written, from YAML with sorted keys.
-    pub(crate) fn extension(self, path: &'static str, into: &mut Option<Extension>) -> Result<(), A::Error> {
+    /// Decodes any value as an extension: JSON is preserved as written, YAML gets sorted keys.
+    pub(crate) fn extension(self, path: &'static str, into: &mut Option<RawExtension>) -> Result<(), A::Error> {
         if self.trace.replaces {
             let mut value = None;
             self.any(path, &mut value)?;
-            *into = value.as_ref().map(Extension::from_value);
+            *into = value.as_ref().map(RawExtension::from_value);
         } else {
             self.trace.enter(path, "plain data");
             let raw = self.map.next_value::<Box<RawValue>>()?;
             self.trace.leave();
-            *into = Extension::from_json(raw.get()).ok().filter(|_| raw.get() != "null");
+            *into = RawExtension::from_json(raw.get()).ok().filter(|_| raw.get() != "null");
         }
         Ok(())
     }
@@ -169,59 +180,69 @@ impl<'de, A: MapAccess<'de>> Member<'_, A> {
         visitor: V,
     ) -> Result<V::Value, A::Error> {
         self.trace.enter(path, expected);
-        let value = self.map.next_value_seed(Any(visitor))?;
+        let value = self.map.next_value_seed(AnySeed(visitor))?;
         self.trace.leave();
         Ok(value)
     }
 }
 
-/// Reads one document.
-pub(crate) fn read<O: Object>(bytes: &[u8], duplicates: Duplicates) -> Result<O, Fault> {
-    let text = std::str::from_utf8(bytes).map_err(|error| Fault::NotText { byte: error.valid_up_to() })?;
+/// Decodes one JSON or YAML document.
+pub(crate) fn read<O: DecodeObject>(bytes: &[u8], duplicates: DuplicateKeys) -> Result<O, DocumentError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| DocumentError::NotUtf8 { byte: error.valid_up_to() })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
-        return Err(Fault::Empty);
+        return Err(DocumentError::Empty);
     }
     if is_json(text) { read_json(text) } else { read_yaml(text, duplicates) }
 }
 
-/// Whether to hold a text to the rules of JSON. A `{` is also how YAML's flow style begins, but the name after it tells
-/// them apart; a slip in JSON must not be read as something else in YAML, where a line break in a string is a blank.
+/// Returns whether a text must be valid JSON. YAML's flow style starts with `{`, too; a quote behind it means JSON.
+/// Invalid JSON must not be decoded as YAML, where a line break in a string is a space.
 pub(super) fn is_json(text: &str) -> bool {
     text.trim_start().strip_prefix('{').is_some_and(|inside| inside.trim_start().starts_with(['"', '}']))
 }
 
-/// Reads one large document that people write by hand, knowing the [line](Member::line) of every member. JSON is read
-/// as the YAML that it also is, as Kubernetes does with kubeconfigs; the last of equal keys stands.
-pub(crate) fn read_located<O: Object>(text: &str) -> Result<O, Fault> {
+/// Decodes a document of any size and provides the [line](MemberValue::line) of every member. JSON is decoded as YAML
+/// and the last of equal keys wins, as Kubernetes decodes kubeconfigs.
+pub(crate) fn read_located<O: DecodeObject>(text: &str) -> Result<O, DocumentError> {
     if text.trim().is_empty() {
-        return Err(Fault::Empty);
+        return Err(DocumentError::Empty);
     }
     let text = first_document(text);
-    let trace = Trace { lines: true, replaces: true, ..Trace::default() };
+    let trace = DecodeTrace { lines: true, replaces: true, ..DecodeTrace::default() };
     serde_saphyr::with_deserializer_from_str_with_options(text, yaml::large_options(text.len()), |yaml| {
-        Root::<O>::new(&trace).deserialize(yaml)
+        ObjectSeed::<O>::new(&trace).deserialize(yaml)
     })
-    .map_err(|error| yaml::fault(&error, &trace))
+    .map_err(|error| yaml::document_error(&error, &trace))
 }
 
-/// Reads one JSON object and nothing else.
-pub(crate) fn read_json<O: Object>(text: &str) -> Result<O, Fault> {
-    let trace = Trace::default();
+/// Decodes an object for an implementation of `Deserialize`, by the rules for JSON. The error of the deserializer is
+/// replaced, because it may quote a value.
+pub(crate) fn deserialize<'de, O: DecodeObject, D: Deserializer<'de>>(deserializer: D) -> Result<O, D::Error> {
+    let trace = DecodeTrace::default();
+    ObjectSeed::<O>::new(&trace).deserialize(deserializer).map_err(|_| match trace.field.get() {
+        Some((field, expected)) => D::Error::custom(format_args!("failed to decode `{field}`: expected {expected}")),
+        None => D::Error::custom("failed to decode: expected an object"),
+    })
+}
+
+/// Decodes one JSON object. Data behind it is an error.
+pub(crate) fn read_json<O: DecodeObject>(text: &str) -> Result<O, DocumentError> {
+    let trace = DecodeTrace::default();
     let mut json = serde_json::Deserializer::from_str(text);
     let at = |error: &serde_json::Error| Position { line: error.line(), column: error.column() };
-    let object = Root::<O>::new(&trace).deserialize(&mut json).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => trace.type_fault(at(&error)),
-        _ => Fault::Syntax { at: at(&error) },
+    let object = ObjectSeed::<O>::new(&trace).deserialize(&mut json).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => trace.type_error(at(&error)),
+        _ => DocumentError::Syntax { at: at(&error) },
     })?;
-    json.end().map_err(|error| Fault::Trailing { at: at(&error) })?;
+    json.end().map_err(|error| DocumentError::TrailingData { at: at(&error) })?;
     Ok(object)
 }
 
-fn read_yaml<O: Object>(text: &str, duplicates: Duplicates) -> Result<O, Fault> {
-    let trace = Trace { replaces: true, ..Trace::default() };
+fn read_yaml<O: DecodeObject>(text: &str, duplicates: DuplicateKeys) -> Result<O, DocumentError> {
+    let trace = DecodeTrace { replaces: true, ..DecodeTrace::default() };
     serde_saphyr::with_deserializer_from_str_with_options(first_document(text), yaml::options(duplicates), |yaml| {
-        Root::<O>::new(&trace).deserialize(yaml)
+        ObjectSeed::<O>::new(&trace).deserialize(yaml)
     })
-    .map_err(|error| yaml::fault(&error, &trace))
+    .map_err(|error| yaml::document_error(&error, &trace))
 }

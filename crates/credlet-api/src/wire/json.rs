@@ -1,4 +1,4 @@
-//! JSON as Go's `encoding/json` writes it, to the byte.
+//! JSON, byte for byte as Go's `encoding/json` writes it.
 
 use std::io;
 
@@ -6,17 +6,18 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
 
-/// Compact JSON without a final newline, with `<`, `>`, `&`, U+2028 and U+2029 escaped as Go does by default.
+/// Serialises to compact JSON without a final newline. `<`, `>`, `&`, U+2028 and U+2029 are escaped, as Go does by
+/// default.
 pub(crate) fn to_string(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    // Our own wire structs have string keys and nothing that can fail; a `Vec` takes every byte.
-    let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Go));
-    debug_assert!(written.is_ok(), "a wire type that cannot be written");
+    // The wire structs have string keys and infallible values, and writing to a `Vec` cannot fail.
+    let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, GoFormatter));
+    debug_assert!(written.is_ok(), "failed to serialise a wire type");
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Any JSON text, kept as it was written apart from white space and Go's escapes: key order, number form and string
-/// escapes stay. This is what becomes of an extension's raw JSON on its way through Go.
+/// Removes white space and applies Go's escapes. Key order, number form and string escapes are preserved: this is what
+/// Go's encoder does to a `RawExtension`.
 pub(crate) fn compact(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
     let raw: &RawValue = serde_json::from_str(text)?;
     let mut compacted = String::with_capacity(text.len());
@@ -48,9 +49,9 @@ fn go_escape(c: char) -> Option<&'static str> {
     }
 }
 
-struct Go;
+struct GoFormatter;
 
-impl Formatter for Go {
+impl Formatter for GoFormatter {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let mut plain_from = 0;
         for (at, c) in fragment.char_indices() {
@@ -63,7 +64,7 @@ impl Formatter for Go {
         writer.write_all(&fragment.as_bytes()[plain_from..])
     }
 
-    /// Go has one kind of number on the way from YAML to JSON, so `1.0` arrives as `1` and `-0.0` as `-0`.
+    /// Go decodes every YAML number to a `float64`, so `1.0` becomes `1` and `-0.0` becomes `-0`.
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
         if value == 0.0 || (1e-6..1e21).contains(&value.abs()) {
             return write!(writer, "{value}");
@@ -78,20 +79,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_are_escaped_as_go_escapes_them() {
+    fn escapes_strings_as_go() {
         let text = "<a>&\"\\\u{2028}\u{2029}\u{8}\u{c}\n\r\t\u{1}\u{7f}é";
         assert_eq!(to_string(&text), "\"\\u003ca\\u003e\\u0026\\\"\\\\\\u2028\\u2029\\b\\f\\n\\r\\t\\u0001\u{7f}é\"");
     }
 
     #[test]
-    fn numbers_are_written_as_go_writes_them() {
+    fn formats_numbers_as_go() {
         let numbers = [1.0, -0.0, 0.1, 1e20, 1e21, -1.5e300, 1e-6, 9.9e-7, 9_007_199_254_740_993.0, 123_456_789.25];
         let wanted = "[1,-0,0.1,100000000000000000000,1e+21,-1.5e+300,0.000001,9.9e-7,9007199254740992,123456789.25]";
         assert_eq!(to_string(&numbers), wanted);
     }
 
     #[test]
-    fn compacting_keeps_everything_but_white_space() {
+    fn compact_removes_only_white_space() {
         let raw = compact(" { \"b\" : [ 1.0 , 1e5 ,\n 12345678901234567890123 ] , \"a\" : \"x \\\" <&> \\u0041\" } ")
             .unwrap();
         assert_eq!(raw.get(), r#"{"b":[1.0,1e5,12345678901234567890123],"a":"x \" \u003c\u0026\u003e \u0041"}"#);

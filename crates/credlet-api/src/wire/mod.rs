@@ -1,8 +1,9 @@
-//! Reading and writing foreign documents to the byte, without ever quoting what is in them.
+//! JSON and YAML as Kubernetes reads and writes them. Decoding errors name fields and positions and never quote a
+//! value.
 
 pub(crate) mod document;
-pub(crate) mod duration;
-pub(crate) mod fault;
+pub mod duration;
+pub(crate) mod error;
 pub(crate) mod json;
 pub(crate) mod timestamp;
 pub(crate) mod tree;

@@ -1,12 +1,12 @@
-//! RFC 3339 as Go's `time.Parse(time.RFC3339, …)` takes it, which is not quite RFC 3339.
+//! RFC 3339 times with the deviations of Go's `time.Parse(time.RFC3339, …)`.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
 
-/// Parses what Go parses, and nothing else: upper-case `T` and `Z`, no blank, a fraction after a point or a comma,
-/// an hour of one digit, offsets up to and including 24:60.
+/// Parses exactly the times that Go parses: upper-case `T` and `Z`, no spaces, a fraction behind a point or a comma, an
+/// optional leading zero of the hour, offsets up to 24:60.
 pub(crate) fn parse(text: &str) -> Option<Timestamp> {
-    let mut rest = Rest(text.as_bytes());
+    let mut rest = ByteCursor(text.as_bytes());
     let year = rest.digits(4)?;
     rest.exactly(b'-')?;
     let month = rest.digits(2)?;
@@ -23,35 +23,35 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     if !rest.0.is_empty() {
         return None;
     }
-    let date = Date::new(i16::try_from(year).ok()?, small(month)?, small(day)?).ok()?;
-    let time = Time::new(small(hour)?, small(minute)?, small(second)?, nanosecond).ok()?;
-    // The last two days of the year 9999 are beyond what a `Timestamp` holds, and are how some people write "never".
+    let date = Date::new(i16::try_from(year).ok()?, to_i8(month)?, to_i8(day)?).ok()?;
+    let time = Time::new(to_i8(hour)?, to_i8(minute)?, to_i8(second)?, nanosecond).ok()?;
+    // `Timestamp` does not cover the last two days of the year 9999, which some plugins write for "never".
     let utc = jiff::tz::Offset::UTC.to_timestamp(DateTime::from_parts(date, time)).unwrap_or(Timestamp::MAX);
     let time = utc.saturating_sub(jiff::SignedDuration::from_secs(offset)).ok()?;
-    // An offset can lead out of the years that RFC 3339 can write, and no credential was good back then.
-    Some(time.max(first()))
+    // An offset can shift the time before year 0, which RFC 3339 cannot represent.
+    Some(time.max(year_zero()))
 }
 
-/// Seconds in UTC, as Kubernetes writes a time. The fraction is dropped, so the text is never later than the time.
+/// Formats in UTC with whole seconds, as Kubernetes does. The fraction is truncated, so that the text is never later
+/// than the time.
 pub(crate) fn format(time: Timestamp) -> String {
-    // Rounds towards the past, before 1970 too.
+    // Euclidean division rounds towards the past, also before 1970.
     let whole = time.as_nanosecond().div_euclid(1_000_000_000);
     let whole = i64::try_from(whole).ok().and_then(|seconds| Timestamp::from_second(seconds).ok()).unwrap_or(time);
     whole.to_string()
 }
 
-/// The first moment of the year 0.
-fn first() -> Timestamp {
+fn year_zero() -> Timestamp {
     Timestamp::from_second(-62_167_219_200).unwrap_or(Timestamp::MIN)
 }
 
-fn small(number: u32) -> Option<i8> {
+fn to_i8(number: u32) -> Option<i8> {
     i8::try_from(number).ok()
 }
 
-struct Rest<'a>(&'a [u8]);
+struct ByteCursor<'a>(&'a [u8]);
 
-impl Rest<'_> {
+impl ByteCursor<'_> {
     fn exactly(&mut self, byte: u8) -> Option<()> {
         self.0 = self.0.strip_prefix(&[byte])?;
         Some(())
@@ -64,7 +64,7 @@ impl Rest<'_> {
         Some(number)
     }
 
-    /// Nanoseconds; further digits are dropped.
+    /// Returns nanoseconds; further digits are ignored.
     fn fraction(&mut self) -> i32 {
         let [b'.' | b',', digits @ ..] = self.0 else { return 0 };
         let count = digits.iter().take_while(|d| d.is_ascii_digit()).count();
@@ -80,7 +80,7 @@ impl Rest<'_> {
         nanoseconds
     }
 
-    /// Seconds east of Greenwich.
+    /// Returns the offset from UTC in seconds.
     fn offset(&mut self) -> Option<i64> {
         let sign = match self.0.first()? {
             b'Z' => {
@@ -95,7 +95,7 @@ impl Rest<'_> {
         let hours = self.digits(2)?;
         self.exactly(b':')?;
         let minutes = self.digits(2)?;
-        // Go lets 24 hours and 60 minutes pass, because some people write them.
+        // Go accepts 24 hours and 60 minutes.
         (hours <= 24 && minutes <= 60).then_some(sign * i64::from(hours * 3600 + minutes * 60))
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_go_parses() {
+    fn parses_what_go_parses() {
         for (text, expected) in [
             ("2030-01-02T03:04:05Z", "2030-01-02T03:04:05Z"),
             ("2030-01-02T03:04:05.123456789Z", "2030-01-02T03:04:05.123456789Z"),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses() {
+    fn rejects_what_go_rejects() {
         for text in [
             "",
             "tomorrow",
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_time_is_never_later_than_the_time() {
+    fn format_never_rounds_up() {
         let time: Timestamp = "2030-01-02T03:04:05.999Z".parse().unwrap();
         assert_eq!(format(time), "2030-01-02T03:04:05Z");
         let ancient: Timestamp = "1960-01-02T03:04:05.5Z".parse().unwrap();

@@ -1,4 +1,4 @@
-//! The visitors behind a document's reader: what is there, rather than what was expected.
+//! The serde visitors of the document decoder.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -8,23 +8,23 @@ use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::document::{Member, Object};
-use super::fault::{Fault, Position};
+use super::document::{DecodeObject, MemberValue};
+use super::error::{DocumentError, Position};
 use super::yaml::position;
 use crate::Secret;
 
-/// The field being read, so that an error can name it. After a success nothing is left in here.
+/// State of a decoder: the field being decoded, for error messages, and the rules of the format.
 #[derive(Default)]
-pub(super) struct Trace {
+pub(super) struct DecodeTrace {
     pub(super) field: Cell<Option<(&'static str, &'static str)>>,
     pub(super) lines: bool,
     pub(super) last_name: Cell<Option<Position>>,
-    /// In YAML the last of equal keys stands alone. In JSON, as Go reads it, `null` changes no string, and an object
-    /// adds to an earlier one.
+    /// Whether the last of equal keys replaces the earlier ones, as in YAML. In JSON, as Go decodes it, `null` leaves a
+    /// string unchanged, and an object is merged into an earlier one.
     pub(super) replaces: bool,
 }
 
-impl Trace {
+impl DecodeTrace {
     pub(super) fn enter(&self, path: &'static str, expected: &'static str) {
         self.field.set(Some((path, expected)));
     }
@@ -33,33 +33,32 @@ impl Trace {
         self.field.set(None);
     }
 
-    fn next_name<'de, A: MapAccess<'de>>(&self, map: &mut A) -> Result<Option<(String, usize)>, A::Error> {
+    fn next_key<'de, A: MapAccess<'de>>(&self, map: &mut A) -> Result<Option<(String, usize)>, A::Error> {
         if !self.lines {
-            return Ok(map.next_key()?.map(|Key(name)| (name, 0)));
+            return Ok(map.next_key()?.map(|KeyName(name)| (name, 0)));
         }
-        let Some(key) = map.next_key::<serde_saphyr::Spanned<Key>>()? else { return Ok(None) };
+        let Some(key) = map.next_key::<serde_saphyr::Spanned<KeyName>>()? else { return Ok(None) };
         if key.defined == key.referenced {
             self.last_name.set(Some(position(key.defined)));
         }
-        // Of a merged member the line where it is written, and not the one where it is merged.
+        // For a member from a merge key: the line of its definition.
         Ok(Some((key.value.0, position(key.defined).line)))
     }
 
-    pub(super) fn type_fault(&self, at: Position) -> Fault {
-        // The parser may know no more than where the surrounding list or object begins.
+    pub(super) fn type_error(&self, at: Position) -> DocumentError {
+        // The parser may report the position of the enclosing list or object only.
         let at = self.last_name.get().filter(|last| last.line > at.line).unwrap_or(at);
         match self.field.get() {
-            Some((field, expected)) => Fault::Type { field, expected, at },
-            None => Fault::NotAnObject { at },
+            Some((field, expected)) => DocumentError::InvalidType { field, expected, at },
+            None => DocumentError::NotAnObject { at },
         }
     }
 }
 
-/// Asks the parser what is there, instead of telling it what to expect: so numbers and booleans stay apart from
-/// strings in YAML, as they do in Go.
-pub(super) struct Any<V>(pub(super) V);
+/// Uses `deserialize_any`, so that YAML numbers and booleans are not accepted as strings, as in Go.
+pub(super) struct AnySeed<V>(pub(super) V);
 
-impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Any<V> {
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for AnySeed<V> {
     type Value = V::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
@@ -67,31 +66,31 @@ impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Any<V> {
     }
 }
 
-/// The document itself, or an element of a list: an object, or `null`, which is an object without members.
-pub(super) struct Root<'a, O>(&'a Trace, PhantomData<O>);
+/// Decodes the document or an element of a list: an object, or `null`, which counts as an object without members.
+pub(super) struct ObjectSeed<'a, O>(&'a DecodeTrace, PhantomData<O>);
 
-impl<'a, O> Root<'a, O> {
-    pub(super) fn new(trace: &'a Trace) -> Self {
+impl<'a, O> ObjectSeed<'a, O> {
+    pub(super) fn new(trace: &'a DecodeTrace) -> Self {
         Self(trace, PhantomData)
     }
 }
 
-impl<'de, O: Object> DeserializeSeed<'de> for Root<'_, O> {
+impl<'de, O: DecodeObject> DeserializeSeed<'de> for ObjectSeed<'_, O> {
     type Value = O;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<O, D::Error> {
         let mut object = None;
-        Any(OptionalObject { into: &mut object, trace: self.0 }).deserialize(deserializer)?;
+        AnySeed(ObjectVisitor { into: &mut object, trace: self.0 }).deserialize(deserializer)?;
         Ok(object.unwrap_or_default())
     }
 }
 
-pub(super) struct OptionalObject<'a, O> {
+pub(super) struct ObjectVisitor<'a, O> {
     pub(super) into: &'a mut Option<O>,
-    pub(super) trace: &'a Trace,
+    pub(super) trace: &'a DecodeTrace,
 }
 
-impl<'de, O: Object> Visitor<'de> for OptionalObject<'_, O> {
+impl<'de, O: DecodeObject> Visitor<'de> for ObjectVisitor<'_, O> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,19 +104,19 @@ impl<'de, O: Object> Visitor<'de> for OptionalObject<'_, O> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let object = self.into.get_or_insert_default();
-        while let Some((name, line)) = self.trace.next_name(&mut map)? {
-            object.member(&name, Member { map: &mut map, trace: self.trace, line })?;
+        while let Some((name, line)) = self.trace.next_key(&mut map)? {
+            object.decode_member(&name, MemberValue { map: &mut map, trace: self.trace, line })?;
         }
         Ok(())
     }
 }
 
-pub(super) struct Objects<'a, O> {
+pub(super) struct ObjectListVisitor<'a, O> {
     pub(super) into: &'a mut Option<Vec<O>>,
-    pub(super) trace: &'a Trace,
+    pub(super) trace: &'a DecodeTrace,
 }
 
-impl<'de, O: Object> Visitor<'de> for Objects<'_, O> {
+impl<'de, O: DecodeObject> Visitor<'de> for ObjectListVisitor<'_, O> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,19 +131,19 @@ impl<'de, O: Object> Visitor<'de> for Objects<'_, O> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let objects = self.into.insert(Vec::new());
         let this_field = self.trace.field.get();
-        while let Some(object) = list.next_element_seed(Root::new(self.trace))? {
+        while let Some(object) = list.next_element_seed(ObjectSeed::new(self.trace))? {
             objects.push(object);
-            // Reading the element's members has left another field's name, or none.
+            // The members of the element have overwritten the field.
             self.trace.field.set(this_field);
         }
         Ok(())
     }
 }
 
-/// A mapping whose values are all of one simple type.
-pub(super) struct Strings<'a, V>(pub(super) &'a mut BTreeMap<String, V>);
+/// A mapping with values of one scalar type.
+pub(super) struct StringMapVisitor<'a, V>(pub(super) &'a mut BTreeMap<String, V>);
 
-impl<'de, V: serde::Deserialize<'de>> Visitor<'de> for Strings<'_, V> {
+impl<'de, V: serde::Deserialize<'de>> Visitor<'de> for StringMapVisitor<'_, V> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -156,17 +155,16 @@ impl<'de, V: serde::Deserialize<'de>> Visitor<'de> for Strings<'_, V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some((Key(name), value)) = map.next_entry::<Key, V>()? {
+        while let Some((KeyName(name), value)) = map.next_entry::<KeyName, V>()? {
             self.0.insert(name, value);
         }
         Ok(())
     }
 }
 
-/// A list of strings.
-pub(super) struct Texts<'a>(pub(super) &'a mut Vec<Secret>);
+pub(super) struct StringListVisitor<'a>(pub(super) &'a mut Vec<Secret>);
 
-impl<'de> Visitor<'de> for Texts<'_> {
+impl<'de> Visitor<'de> for StringListVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,55 +176,55 @@ impl<'de> Visitor<'de> for Texts<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(Text(text)) = list.next_element()? {
+        while let Some(StrictString(text)) = list.next_element()? {
             self.0.push(text);
         }
         Ok(())
     }
 }
 
-/// A list of strings in a mapping.
-pub(super) struct TextList(pub(super) Vec<Secret>);
+/// A list of strings as the value of a mapping.
+pub(super) struct StringList(pub(super) Vec<Secret>);
 
-impl<'de> serde::Deserialize<'de> for TextList {
+impl<'de> serde::Deserialize<'de> for StringList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut texts = Vec::new();
-        deserializer.deserialize_any(Texts(&mut texts))?;
+        deserializer.deserialize_any(StringListVisitor(&mut texts))?;
         Ok(Self(texts))
     }
 }
 
-/// A string that is nothing else in YAML either; `null` is an empty one.
-pub(super) struct Text(pub(super) Secret);
+/// A string in JSON and YAML; `null` is an empty string.
+pub(super) struct StrictString(pub(super) Secret);
 
-impl<'de> serde::Deserialize<'de> for Text {
+impl<'de> serde::Deserialize<'de> for StrictString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut text = Secret::default();
-        let take = |found: Found<'_>| found.text().map(Secret::new);
-        deserializer.deserialize_any(Scalar { into: &mut text, null_clears: true, take })?;
+        let convert = |value: ScalarValue<'_>| value.text().map(Secret::new);
+        deserializer.deserialize_any(ScalarVisitor { into: &mut text, null_clears: true, convert })?;
         Ok(Self(text))
     }
 }
 
-/// A member's name. YAML allows others than strings; written as text those are nobody's members.
-struct Key(String);
+/// Name of a member. YAML keys of other types are converted to text, which matches no field.
+struct KeyName(String);
 
-impl<'de> serde::Deserialize<'de> for Key {
+impl<'de> serde::Deserialize<'de> for KeyName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self)
     }
 }
 
 /// A scalar that is not `null`.
-pub(super) enum Found<'a> {
+pub(super) enum ScalarValue<'a> {
     Text(Cow<'a, str>),
     Boolean(bool),
     Integer(i64),
-    /// A fraction, or a number beyond 64 bits: nothing of ours is one.
+    /// A fraction, or an integer beyond 64 bits.
     OtherNumber,
 }
 
-impl Found<'_> {
+impl ScalarValue<'_> {
     pub(super) fn text(self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.into_owned()),
@@ -249,22 +247,22 @@ impl Found<'_> {
     }
 }
 
-/// A scalar that `take` accepts, or refuses by `None`.
-pub(super) struct Scalar<'a, T, F> {
+/// A scalar that `convert` accepts; `None` rejects it.
+pub(super) struct ScalarVisitor<'a, T, F> {
     pub(super) into: &'a mut T,
     pub(super) null_clears: bool,
-    pub(super) take: F,
+    pub(super) convert: F,
 }
 
-impl<T, F: FnOnce(Found<'_>) -> Option<T>> Scalar<'_, T, F> {
-    fn take<E: serde::de::Error>(self, found: Found<'_>) -> Result<(), E> {
-        // The text is never shown: `Trace` knows what belongs here.
-        *self.into = (self.take)(found).ok_or_else(|| E::custom("another type"))?;
+impl<T, F: FnOnce(ScalarValue<'_>) -> Option<T>> ScalarVisitor<'_, T, F> {
+    fn accept<E: serde::de::Error>(self, value: ScalarValue<'_>) -> Result<(), E> {
+        // `DocumentError` replaces this text.
+        *self.into = (self.convert)(value).ok_or_else(|| E::custom("invalid type"))?;
         Ok(())
     }
 }
 
-impl<T: Default, F: FnOnce(Found<'_>) -> Option<T>> Visitor<'_> for Scalar<'_, T, F> {
+impl<T: Default, F: FnOnce(ScalarValue<'_>) -> Option<T>> Visitor<'_> for ScalarVisitor<'_, T, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -272,27 +270,27 @@ impl<T: Default, F: FnOnce(Found<'_>) -> Option<T>> Visitor<'_> for Scalar<'_, T
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
-        self.take(Found::Text(text.into()))
+        self.accept(ScalarValue::Text(text.into()))
     }
 
     fn visit_string<E: serde::de::Error>(self, text: String) -> Result<(), E> {
-        self.take(Found::Text(text.into()))
+        self.accept(ScalarValue::Text(text.into()))
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
-        self.take(Found::Boolean(value))
+        self.accept(ScalarValue::Boolean(value))
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.take(Found::Integer(value))
+        self.accept(ScalarValue::Integer(value))
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
-        self.take(i64::try_from(value).map_or(Found::OtherNumber, Found::Integer))
+        self.accept(i64::try_from(value).map_or(ScalarValue::OtherNumber, ScalarValue::Integer))
     }
 
     fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<(), E> {
-        self.take(Found::OtherNumber)
+        self.accept(ScalarValue::OtherNumber)
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {

@@ -1,12 +1,12 @@
-//! YAML, with budgets, and its parser's errors without their texts.
+//! Limits of the YAML parser, and conversion of its errors, whose texts quote the document.
 
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 
-use super::document::Duplicates;
-use super::fault::{Fault, Position};
-use super::visit::Trace;
+use super::document::DuplicateKeys;
+use super::error::{DocumentError, Position};
+use super::visit::DecodeTrace;
 
-/// The first YAML document of a stream. A `---` or `...` at the start of a line can be nothing but a marker.
+/// Returns the first YAML document of a stream. A `---` or `...` at the start of a line is always a document marker.
 pub(crate) fn first_document(text: &str) -> &str {
     let mut begun = false;
     let mut start = 0;
@@ -22,9 +22,9 @@ pub(crate) fn first_document(text: &str) -> &str {
     text
 }
 
-pub(super) fn options(duplicates: Duplicates) -> serde_saphyr::Options {
+pub(super) fn options(duplicates: DuplicateKeys) -> serde_saphyr::Options {
     serde_saphyr::options! {
-        // A credential has a dozen nodes and two anchors at the very most; this is room for an odd `config`.
+        // A credential has about a dozen nodes; the limits leave room for a large `config` extension.
         budget: serde_saphyr::budget! {
             max_nodes: 20_000,
             max_events: 60_000,
@@ -38,11 +38,11 @@ pub(super) fn options(duplicates: Duplicates) -> serde_saphyr::Options {
             max_total_replayed_events: 20_000,
         },
         duplicate_keys: match duplicates {
-            Duplicates::LastWins => DuplicateKeyPolicy::LastWins,
-            Duplicates::Refuse => DuplicateKeyPolicy::Error,
+            DuplicateKeys::LastWins => DuplicateKeyPolicy::LastWins,
+            DuplicateKeys::Reject => DuplicateKeyPolicy::Error,
         },
         merge_keys: MergeKeyPolicy::Merge,
-        // Go's YAML is version 1.1: `010` is a number and `yes` a boolean, hence neither is a string.
+        // Go's decoder implements YAML 1.1: `010` is a number and `yes` a boolean.
         legacy_octal_numbers: true,
         with_snippet: false,
     }
@@ -50,8 +50,8 @@ pub(super) fn options(duplicates: Duplicates) -> serde_saphyr::Options {
 
 pub(super) fn large_options(bytes: usize) -> serde_saphyr::Options {
     serde_saphyr::options! {
-        // Without aliases no text has more nodes than bytes, or more than three events to a byte (`[[[`): only what
-        // aliases add to it needs a limit. 20,000 users that each merge one anchor stay far below this one.
+        // Without aliases a text has at most one node and three events per byte (`[[[`), so only the expansion of
+        // aliases needs a fixed limit. 20,000 users that each merge one anchor stay far below it.
         budget: serde_saphyr::budget! {
             max_nodes: bytes.saturating_add(500_000),
             max_events: bytes.saturating_mul(3).saturating_add(1_000_000),
@@ -74,23 +74,23 @@ pub(super) fn large_options(bytes: usize) -> serde_saphyr::Options {
     }
 }
 
-pub(super) fn fault(error: &serde_saphyr::Error, trace: &Trace) -> Fault {
+pub(super) fn document_error(error: &serde_saphyr::Error, trace: &DecodeTrace) -> DocumentError {
     use serde_saphyr::Error as Yaml;
 
     let at = error.location().map_or(Position { line: 1, column: 1 }, position);
     match error {
-        // A mistake in what an alias stands for is that mistake.
-        Yaml::AliasError { error, .. } => fault(error, trace),
+        // Report the error in the aliased node.
+        Yaml::AliasError { error, .. } => document_error(error, trace),
         Yaml::Budget { .. }
         | Yaml::AliasReplayCounterOverflow { .. }
         | Yaml::AliasReplayLimitExceeded { .. }
         | Yaml::AliasExpansionLimitExceeded { .. }
-        | Yaml::AliasReplayStackDepthExceeded { .. } => Fault::TooComplex,
-        Yaml::DuplicateMappingKey { .. } => Fault::DuplicateKey { at },
-        Yaml::Message { .. } | Yaml::SerdeInvalidType { .. } | Yaml::SerdeInvalidValue { .. } => trace.type_fault(at),
-        // A scalar that its tag or its size contradicts: still one field's value and not the document's form.
-        Yaml::InvalidScalar { .. } | Yaml::NonFiniteFloat { .. } if trace.field.get().is_some() => trace.type_fault(at),
-        _ => Fault::Syntax { at },
+        | Yaml::AliasReplayStackDepthExceeded { .. } => DocumentError::TooComplex,
+        Yaml::DuplicateMappingKey { .. } => DocumentError::DuplicateKey { at },
+        Yaml::Message { .. } | Yaml::SerdeInvalidType { .. } | Yaml::SerdeInvalidValue { .. } => trace.type_error(at),
+        // A scalar that contradicts its tag or is out of range is an invalid value of one field.
+        Yaml::InvalidScalar { .. } | Yaml::NonFiniteFloat { .. } if trace.field.get().is_some() => trace.type_error(at),
+        _ => DocumentError::Syntax { at },
     }
 }
 

@@ -1,105 +1,119 @@
-//! One credential for everybody in this process who needs the same one.
+//! Credentials that are refreshed, shared by all clients with the same configuration.
+//!
+//! [`AuthenticatorRegistry`] returns one [`Authenticator`] for equal configurations. An authenticator caches the credential of
+//! its source (exec plugin, token file or OIDC `auth-provider`) in a [`RefreshingCache`], which runs the source once for all
+//! waiting callers, refreshes ahead of expiry and backs off after failures. Each credential is returned as a
+//! [`PreparedCredential`], with header and TLS identity ready for requests.
 
-pub(crate) mod issuer;
 mod oidc;
 mod registry;
+pub(crate) mod source;
 
 use std::fmt;
 use std::sync::Arc;
 
 use credlet_api::Secret;
-use credlet_api::exec::Response;
-use credlet_core::{Clock, Entry, Event, Flight, Observer, Patience};
+use credlet_api::exec::FailedResponse;
+use credlet_exec::{CachedValue, Clock, PluginEvent, PluginObserver, RefreshPolicy, RefreshingCache};
 
-pub use self::issuer::{AuthError, Issued};
-use self::issuer::{Issuer, Origin};
-pub use self::oidc::{Endpoint, OidcError};
-pub use self::registry::{Authenticators, ExecSettings};
-use crate::kubeconfig::TokenFile;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use self::oidc::fuzzing;
+pub use self::oidc::{OidcEndpoint, OidcError};
+pub use self::registry::{AuthenticatorRegistry, ExecSettings};
+pub use self::source::{AuthError, PreparedCredential};
+use self::source::{AuthenticatorSource, SourceKind};
+use credlet_kubeconfig::TokenFile;
 
-/// Gives the credential of the moment, and renews it. Clones share everything.
+/// Cached credential of one user, refreshed before it expires. Clones share the cache.
 ///
-/// Building one runs nothing. Get it from [`Authenticators`], so that equal configurations share.
+/// Building one runs no plugin. [`AuthenticatorRegistry`] returns the same authenticator for equal configurations.
 #[derive(Clone)]
 pub struct Authenticator {
-    inner: Arc<Inner>,
+    inner: Arc<AuthenticatorInner>,
 }
 
-struct Inner {
-    flight: Flight<Issuer>,
-    observer: Arc<dyn Observer>,
+struct AuthenticatorInner {
+    cache: RefreshingCache<AuthenticatorSource>,
+    observer: Arc<dyn PluginObserver>,
 }
 
 impl Authenticator {
-    fn new(issuer: Issuer, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>, patience: Patience) -> Self {
-        Self { inner: Arc::new(Inner { flight: Flight::new(issuer, clock, patience), observer }) }
+    fn new(
+        source: AuthenticatorSource,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn PluginObserver>,
+        policy: RefreshPolicy,
+    ) -> Self {
+        Self { inner: Arc::new(AuthenticatorInner { cache: RefreshingCache::new(source, clock, policy), observer }) }
     }
 
-    /// For a token that somebody keeps fresh in a file. It is read again at least once a minute; `inline` serves until
-    /// it can be read for the first time.
+    /// Returns an authenticator for a token file, which is read at least once a minute. The token `inline` is used until the file
+    /// can be read for the first time.
     pub fn token_file(
         file: TokenFile,
         inline: Option<Secret>,
         clock: Arc<dyn Clock>,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn PluginObserver>,
     ) -> Self {
-        let issuer = Issuer::new(Origin::file(file, inline, Arc::clone(&clock)), Arc::clone(&observer));
-        Self::new(issuer, clock, observer, Patience::default())
+        let source =
+            AuthenticatorSource::new(SourceKind::file(file, inline, Arc::clone(&clock)), Arc::clone(&observer));
+        Self::new(source, clock, observer, RefreshPolicy::default())
     }
 
-    /// The credential if it is fresh: one atomic load, no lock, no waiting.
-    pub fn fresh(&self) -> Option<Arc<Entry<Issued>>> {
-        let entry = self.inner.flight.fresh()?;
-        self.inner.observer.observe(&Event::Hit);
+    /// Returns the cached credential if it is valid: one atomic load, without a lock or waiting.
+    pub fn fresh(&self) -> Option<Arc<CachedValue<PreparedCredential>>> {
+        let entry = self.inner.cache.fresh()?;
+        self.inner.observer.observe(&PluginEvent::Hit);
         Some(entry)
     }
 
-    /// Tells the observer that the proxy of the credential cannot be used.
+    /// Reports an unusable exec proxy to the observer.
     pub(crate) fn proxy_failed(&self) {
-        self.inner.observer.observe(&Event::ProxyFailed);
+        self.inner.observer.observe(&PluginEvent::ProxyFailed);
     }
 
-    /// The credential, waiting for a run of the plugin if there is none that can be used.
+    /// Returns the cached credential, or waits for a new one.
     ///
     /// # Errors
-    /// Says who must act.
-    pub async fn credential(&self) -> Result<Arc<Entry<Issued>>, Arc<AuthError>> {
+    /// If the source fails, or failed recently and is in backoff.
+    pub async fn credential(&self) -> Result<Arc<CachedValue<PreparedCredential>>, Arc<AuthError>> {
         match self.fresh() {
             Some(entry) => Ok(entry),
-            None => self.inner.flight.get().await,
+            None => self.inner.cache.get().await,
         }
     }
 
-    /// Another credential in place of `refused`, which the server said no to; once for all who hold it.
-    /// `None`: there is none for now, and the server's answer stands.
+    /// Replaces the credential `rejected`, which the server answered with `response`. The source runs once for all callers with the
+    /// same credential. Returns `None` if no other credential is available; the caller then returns the server's response.
     ///
     /// # Errors
-    /// Says who must act. The refused credential stays.
+    /// If the source fails. The rejected credential stays cached.
     pub async fn replace(
         &self,
-        refused: &Entry<Issued>,
-        response: Response,
-    ) -> Result<Option<Arc<Entry<Issued>>>, Arc<AuthError>> {
-        self.inner.flight.replace(refused, response).await
+        rejected: &CachedValue<PreparedCredential>,
+        response: FailedResponse,
+    ) -> Result<Option<Arc<CachedValue<PreparedCredential>>>, Arc<AuthError>> {
+        self.inner.cache.replace(rejected, response).await
     }
 
-    /// Another credential in place of that of the generation `gone`, which leads to a proxy that is not there any more;
-    /// once for all who hold it, and not too often: see [`Flight::bring_back`].
+    /// Replaces the credential of this generation, whose exec proxy has exited, once for all callers. Rate-limited: see [`RefreshingCache::reestablish`].
     ///
     /// # Errors
-    /// Says who must act.
-    pub async fn bring_back(&self, gone: u64) -> Result<Arc<Entry<Issued>>, Arc<AuthError>> {
-        self.inner.flight.bring_back(gone).await
+    /// If the plugin fails.
+    pub async fn reestablish(&self, generation: u64) -> Result<Arc<CachedValue<PreparedCredential>>, Arc<AuthError>> {
+        self.inner.cache.reestablish(generation).await
     }
 
-    /// From now on this program needs standard input for itself, for this reason: no plugin may have it any more.
+    /// Denies standard input to plugins from now on, because this program reads it. `reason` is shown in the error of an
+    /// interactive plugin.
     pub fn reserve_stdin(&self, reason: &str) {
-        self.inner.flight.source().reserve_stdin(reason);
+        self.inner.cache.source().reserve_stdin(reason);
     }
 }
 
 impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authenticator").field("source", self.inner.flight.source()).finish()
+        f.debug_struct("Authenticator").field("source", self.inner.cache.source()).finish()
     }
 }

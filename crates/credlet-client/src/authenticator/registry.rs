@@ -2,78 +2,79 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use credlet_api::exec::{Cluster, ExecConfig};
-use credlet_core::{ExecOptions, ExecPlugin, LockFile, Patience, World};
+use credlet_exec::{ExecOptions, ExecPlugin, LockFile, Platform, RefreshPolicy};
 
-use super::issuer::{AuthError, Issuer, Origin};
-use super::oidc::Provider;
-use super::{Authenticator, Inner};
-use crate::conn::Crypto;
-use crate::kubeconfig::{AuthProvider, Exec, Sourced};
+use super::oidc::OidcAuthProvider;
+use super::source::{AuthError, AuthenticatorSource, SourceKind};
+use super::{Authenticator, AuthenticatorInner};
+use credlet_http::CryptoBackend;
+use credlet_kubeconfig::{AuthProvider, ResolvedExec, Sourced};
 
-/// The authenticators of a program: one for each configuration, for as long as somebody uses it.
+/// Authenticators by configuration. Holds weak references, so that an unused authenticator is dropped.
 ///
-/// Two configurations are the same when everything is that can change the credential: the `exec` section, what the
-/// plugin is told about the cluster, and the settings. Whether standard input is free is not among it.
+/// Two configurations are equal if everything that can change the credential is: the `exec` section, the cluster information
+/// for the plugin, and the settings. Availability of standard input is not compared.
 #[derive(Debug)]
-pub struct Authenticators {
-    world: World,
-    live: Mutex<Vec<(Key, Weak<Inner>)>>,
+pub struct AuthenticatorRegistry {
+    platform: Platform,
+    live: Mutex<Vec<(RegistryKey, Weak<AuthenticatorInner>)>>,
 }
 
-/// How plugins are run and their credentials kept.
+/// Settings of the exec plugins and their cached credentials.
 #[derive(Clone, Debug)]
 pub struct ExecSettings {
-    /// How plugins are run.
+    /// Options of exec plugins.
     pub options: ExecOptions,
-    /// How soon, how often and how long to wait.
-    pub patience: Patience,
-    /// What keys are read with.
-    pub crypto: Crypto,
+    /// When to refresh credentials, and the backoff after failures.
+    pub refresh_policy: RefreshPolicy,
+    /// Cryptography provider that loads private keys.
+    pub crypto: CryptoBackend,
 }
 
 impl ExecSettings {
-    /// The defaults.
-    pub fn new(crypto: Crypto) -> Self {
-        Self { options: ExecOptions::default(), patience: Patience::default(), crypto }
+    /// Returns the defaults.
+    pub fn new(crypto: CryptoBackend) -> Self {
+        Self { options: ExecOptions::default(), refresh_policy: RefreshPolicy::default(), crypto }
     }
 }
 
-impl Authenticators {
-    /// Nobody's yet, in this world.
-    pub fn new(world: World) -> Self {
-        Self { world, live: Mutex::default() }
+impl AuthenticatorRegistry {
+    /// Creates an empty registry.
+    pub fn new(platform: Platform) -> Self {
+        Self { platform, live: Mutex::default() }
     }
 
-    /// Those of this process, in the real world. Clients share them unless told otherwise, because a plugin that asks
-    /// a person to log in should ask once and not once per client.
+    /// Returns the registry of this process, which all clients use by default: a plugin that prompts the user must prompt once and
+    /// not once per client.
     pub fn of_this_process() -> Arc<Self> {
-        static ALL: LazyLock<Arc<Authenticators>> = LazyLock::new(|| Arc::new(Authenticators::new(World::system())));
+        static ALL: LazyLock<Arc<AuthenticatorRegistry>> =
+            LazyLock::new(|| Arc::new(AuthenticatorRegistry::new(Platform::system())));
         Arc::clone(&ALL)
     }
 
-    /// The world they live in.
-    pub fn world(&self) -> &World {
-        &self.world
+    /// Returns the platform of the authenticators.
+    pub fn platform(&self) -> &Platform {
+        &self.platform
     }
 
-    /// The one for this plugin: an existing one if there is an equal one. Nothing is run.
+    /// Returns the authenticator for this plugin, shared with equal configurations. The plugin is not run yet.
     ///
     /// # Errors
-    /// All mistakes in the configuration at once.
-    pub fn exec(&self, exec: &Exec, settings: &ExecSettings) -> Result<Authenticator, AuthError> {
+    /// If the configuration is invalid. Reports all problems at once.
+    pub fn exec(&self, exec: &ResolvedExec, settings: &ExecSettings) -> Result<Authenticator, AuthError> {
         let key = ExecKey {
             config: exec.config.clone(),
             cluster: exec.config.provide_cluster_info.then(|| exec.cluster.clone()),
             policy: settings.options.policy.clone(),
             inherit: settings.options.inherit.clone(),
-            limits: (settings.options.limits, settings.options.limits_with_person),
-            patience: settings.patience,
-            lock_file: settings.options.lock_file.as_ref().map(SameLockFile::of),
+            limits: (settings.options.limits, settings.options.interactive_limits),
+            refresh_policy: settings.refresh_policy,
+            lock_file: settings.options.lock_file.as_ref().map(LockFileIdentity::new),
         };
-        let world = self.world.clone();
-        let found = self.find_or(Key::Exec(Box::new(key.clone())), settings.patience, || {
-            let plugin = ExecPlugin::new(key.config, key.cluster, settings.options.clone(), world)?;
-            Ok(Origin::Exec { plugin: Box::new(plugin), crypto: settings.crypto.clone() })
+        let platform = self.platform.clone();
+        let found = self.find_or_insert(RegistryKey::Exec(Box::new(key.clone())), settings.refresh_policy, || {
+            let plugin = ExecPlugin::new(key.config, key.cluster, settings.options.clone(), platform)?;
+            Ok(SourceKind::Exec { plugin: Box::new(plugin), crypto: settings.crypto.clone() })
         })?;
         if let Some(reason) = &settings.options.stdin_unavailable {
             found.reserve_stdin(reason);
@@ -81,35 +82,35 @@ impl Authenticators {
         Ok(found)
     }
 
-    /// The one for the old form of login of this user, which is `oidc`: an existing one if there is an equal one.
-    /// Nothing is read or sent. Of the settings, `options` concern only plugins.
+    /// Returns the authenticator for the `auth-provider` `oidc` of this user, shared with equal configurations. Nothing is read or
+    /// sent yet. The setting `options` is not used.
     ///
-    /// New tokens go back into the kubeconfig file that the old ones came from.
+    /// Refreshed tokens are saved to the kubeconfig file that they come from.
     ///
     /// # Errors
-    /// None so far: a mistake in the configuration matters, and is told, when the ID token has to be renewed.
+    /// None at present: an invalid configuration is reported when the ID token must be refreshed.
     pub fn auth_provider(
         &self,
         provider: &Sourced<AuthProvider>,
         user: &str,
         settings: &ExecSettings,
     ) -> Result<Authenticator, AuthError> {
-        let key = Key::AuthProvider {
+        let key = RegistryKey::AuthProvider {
             provider: Box::new(provider.clone()),
             user: user.to_owned(),
-            patience: settings.patience,
+            refresh_policy: settings.refresh_policy,
         };
-        let world = self.world.clone();
-        self.find_or(key, settings.patience, || {
-            Ok(Origin::Oidc(Provider::new(provider, user, settings.crypto.clone(), world)))
+        let platform = self.platform.clone();
+        self.find_or_insert(key, settings.refresh_policy, || {
+            Ok(SourceKind::Oidc(OidcAuthProvider::new(provider, user, settings.crypto.clone(), platform)))
         })
     }
 
-    fn find_or(
+    fn find_or_insert(
         &self,
-        key: Key,
-        patience: Patience,
-        make: impl FnOnce() -> Result<Origin, AuthError>,
+        key: RegistryKey,
+        policy: RefreshPolicy,
+        build: impl FnOnce() -> Result<SourceKind, AuthError>,
     ) -> Result<Authenticator, AuthError> {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.retain(|(_, inner)| inner.strong_count() > 0);
@@ -117,34 +118,34 @@ impl Authenticators {
         if let Some(inner) = found {
             return Ok(Authenticator { inner });
         }
-        let (clock, observer) = (Arc::clone(&self.world.clock), Arc::clone(&self.world.observer));
-        let issuer = Issuer::new(make()?, Arc::clone(&observer));
-        let authenticator = Authenticator::new(issuer, clock, observer, patience);
+        let (clock, observer) = (Arc::clone(&self.platform.clock), Arc::clone(&self.platform.observer));
+        let source = AuthenticatorSource::new(build()?, Arc::clone(&observer));
+        let authenticator = Authenticator::new(source, clock, observer, policy);
         live.push((key, Arc::downgrade(&authenticator.inner)));
         Ok(authenticator)
     }
 
-    /// How many there are.
+    /// Returns the number of authenticators in use.
     pub fn len(&self) -> usize {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.iter().filter(|(_, inner)| inner.strong_count() > 0).count()
     }
 
-    /// Whether there are none.
+    /// Returns whether no authenticator is in use.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// All that can change a credential.
+/// Everything that can change a credential.
 #[derive(PartialEq)]
-enum Key {
+enum RegistryKey {
     Exec(Box<ExecKey>),
-    /// Its file is part of it: new tokens go there.
+    /// Includes the kubeconfig file, because refreshed tokens are saved there.
     AuthProvider {
         provider: Box<Sourced<AuthProvider>>,
         user: String,
-        patience: Patience,
+        refresh_policy: RefreshPolicy,
     },
 }
 
@@ -152,30 +153,30 @@ enum Key {
 struct ExecKey {
     config: ExecConfig,
     cluster: Option<Cluster>,
-    policy: credlet_core::PluginPolicy,
-    inherit: credlet_core::Inherit,
-    limits: (credlet_core::Limits, credlet_core::Limits),
-    patience: Patience,
-    lock_file: Option<SameLockFile>,
+    policy: credlet_exec::PluginPolicy,
+    inherit: credlet_exec::EnvInheritance,
+    limits: (credlet_exec::RunLimits, credlet_exec::RunLimits),
+    refresh_policy: RefreshPolicy,
+    lock_file: Option<LockFileIdentity>,
 }
 
-/// By which a lock file is known, without keeping it.
+/// Identity of a lock file by address, without keeping it alive.
 #[derive(Clone)]
-struct SameLockFile(Weak<dyn LockFile>);
+struct LockFileIdentity(Weak<dyn LockFile>);
 
-impl SameLockFile {
-    fn of(file: &Arc<dyn LockFile>) -> Self {
+impl LockFileIdentity {
+    fn new(file: &Arc<dyn LockFile>) -> Self {
         Self(Arc::downgrade(file))
     }
 }
 
-impl PartialEq for SameLockFile {
+impl PartialEq for LockFileIdentity {
     fn eq(&self, other: &Self) -> bool {
         Weak::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for RegistryKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exec(key) => key.config.fmt(f),

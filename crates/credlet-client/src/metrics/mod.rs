@@ -1,21 +1,20 @@
-//! What there is to see of plugins and credentials, for Prometheus.
+//! Prometheus metrics of exec plugins and credentials.
 //!
-//! Metrics whose names begin with `rest_client_` are those of Kubernetes' own programs in name, labels, buckets and
-//! help text, so that dashboards and alerts for these work here unchanged. Those that begin with `credlet_` tell what
-//! they do not: how long plugins run, how often a request finds its credential ready, and how often it is turned away.
-//! `docs/alerts.yaml` has alert rules for both.
+//! Metrics with the prefix `rest_client_` have names, labels, buckets and help texts of Kubernetes' own programs, so that
+//! existing dashboards and alerts work unchanged. The prefix `credlet_` adds what those lack: duration of plugin runs, cache
+//! hits, and errors returned during backoff. `docs/alerts.yaml` has alert rules for both.
 //!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use credlet_client::metrics::Metrics;
-//! use credlet_core::World;
+//! use credlet_client::metrics::CredentialMetrics;
+//! use credlet_exec::Platform;
 //!
-//! let mut world = World::system();
-//! let metrics = Arc::new(Metrics::new(Arc::clone(&world.clock)));
-//! world.observer = Arc::clone(&metrics) as _;
+//! let mut platform = Platform::system();
+//! let metrics = Arc::new(CredentialMetrics::new(Arc::clone(&platform.clock)));
+//! platform.observer = Arc::clone(&metrics) as _;
 //!
-//! // Whatever is built with this world is counted from here on. The answer to a scrape:
+//! // Everything that is built with this platform is counted. The response to a scrape:
 //! let body = metrics.encode();
 //! assert!(body.ends_with("rest_client_exec_plugin_ttl_seconds +Inf\n"));
 //! ```
@@ -27,22 +26,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-use credlet_core::prometheus::{Histogram, Text};
-use credlet_core::{CallStatus, Clock, Event, Observer};
+use credlet_exec::prometheus::{Histogram, TextWriter};
+use credlet_exec::{CallStatus, Clock, PluginEvent, PluginObserver};
 
-/// Counts what happens, and shows it in Prometheus' text format.
+/// Observer that counts events and encodes them in Prometheus' text format.
 ///
-/// A request that finds its credential ready costs one atomic addition; what is behind a lock happens a few times an
-/// hour. There is no registry and nothing global: whoever makes one gives it to the [`World`](credlet_core::World)s
-/// that it is to count, and answers scrapes with it.
+/// A cache hit costs one atomic addition; events that take a lock happen a few times per hour. There is no global registry:
+/// set it as the observer of each [`Platform`](credlet_exec::Platform) to count, and return [`encode`](Self::encode) to scrapes.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct CredentialMetrics {
     clock: Arc<dyn Clock>,
-    /// When the certificate of each holder ends.
+    /// Expiry of the certificate of each holder.
     certificates: Mutex<BTreeMap<u64, Timestamp>>,
     rotation_age: Histogram,
-    calls: Calls,
-    calls_for_proxies: Calls,
+    calls: CallCounts,
+    calls_for_proxies: CallCounts,
     proxy_errors: AtomicU64,
     policy_allowed: AtomicU64,
     policy_denied: AtomicU64,
@@ -51,18 +49,18 @@ pub struct Metrics {
     back_offs: AtomicU64,
 }
 
-impl Metrics {
-    /// The media type of what [`encode`](Self::encode) gives, for the header `Content-Type`.
+impl CredentialMetrics {
+    /// Media type of [`encode`](Self::encode), for the header `Content-Type`.
     pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-    /// Nothing has happened yet. The clock says how long certificates have left to live when that is shown.
+    /// Creates metrics with all counters at zero. The clock determines the remaining lifetime of certificates.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
             certificates: Mutex::default(),
             rotation_age: Histogram::new(&ROTATION_AGE_BUCKETS),
-            calls: Calls::default(),
-            calls_for_proxies: Calls::default(),
+            calls: CallCounts::default(),
+            calls_for_proxies: CallCounts::default(),
             proxy_errors: AtomicU64::new(0),
             policy_allowed: AtomicU64::new(0),
             policy_denied: AtomicU64::new(0),
@@ -72,21 +70,21 @@ impl Metrics {
         }
     }
 
-    /// Everything as of now, in Prometheus' text format 0.0.4.
+    /// Returns all metrics in Prometheus' text format 0.0.4.
     pub fn encode(&self) -> String {
         let mut body = String::new();
-        // A String takes whatever it is given.
+        // Writing to a `String` cannot fail.
         let _ = self.write_to(&mut body);
         body
     }
 
-    /// Writes what [`encode`](Self::encode) gives. No lock is held while `out` takes its time.
+    /// Writes the output of [`encode`](Self::encode). No lock is held while `out` is written to.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// If `out` fails.
     pub fn write_to(&self, out: impl fmt::Write) -> fmt::Result {
-        let mut text = Text::new(out);
-        // By name, as Go's registry has them.
+        let mut text = TextWriter::new(out);
+        // Sorted by name, like Go's registry.
         if load(&self.proxy_errors) > 0 {
             text.counter(
                 "client_exec_proxy_errors",
@@ -143,9 +141,9 @@ impl Metrics {
         )
     }
 
-    /// Kubernetes declares this one with two labels and gives it one value, so that it was never exported (weakness W15
-    /// of the specification). The label is ours.
-    fn write_policy_calls(&self, text: &mut Text<impl fmt::Write>) -> fmt::Result {
+    /// client-go declares this counter with two labels but sets one value, so that it is never exported. The label `result` is
+    /// credlet's.
+    fn write_policy_calls(&self, text: &mut TextWriter<impl fmt::Write>) -> fmt::Result {
         const NAME: &str = "rest_client_exec_plugin_policy_call_total";
         let results = [("allowed", load(&self.policy_allowed)), ("denied", load(&self.policy_denied))];
         if results.iter().all(|(_, count)| *count == 0) {
@@ -168,44 +166,44 @@ impl Metrics {
     }
 }
 
-impl Observer for Metrics {
-    fn observe(&self, event: &Event) {
+impl PluginObserver for CredentialMetrics {
+    fn observe(&self, event: &PluginEvent) {
         match *event {
-            Event::PolicyChecked { allowed: true } => add_one(&self.policy_allowed),
-            Event::PolicyChecked { allowed: false } => add_one(&self.policy_denied),
-            Event::Called { status, code, took } => {
+            PluginEvent::PolicyChecked { allowed: true } => add_one(&self.policy_allowed),
+            PluginEvent::PolicyChecked { allowed: false } => add_one(&self.policy_denied),
+            PluginEvent::Called { status, code, took } => {
                 count(&self.calls, code, status);
                 if has_run(status) {
                     self.run_duration.observe(SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX));
                 }
             }
-            Event::CalledForProxy { status, code } => count(&self.calls_for_proxies, code, status),
-            Event::ProxyFailed => add_one(&self.proxy_errors),
-            Event::BackedOff => add_one(&self.back_offs),
-            Event::Hit => add_one(&self.hits),
-            Event::CertificateHeld { holder, not_after, replaced_age } => {
+            PluginEvent::CalledForProxy { status, code } => count(&self.calls_for_proxies, code, status),
+            PluginEvent::ProxyFailed => add_one(&self.proxy_errors),
+            PluginEvent::BackedOff => add_one(&self.back_offs),
+            PluginEvent::Hit => add_one(&self.hits),
+            PluginEvent::CertificateHeld { holder, not_after, replaced_age } => {
                 lock(&self.certificates).insert(holder, not_after);
                 if let Some(age) = replaced_age {
                     self.rotation_age.observe(age);
                 }
             }
-            Event::CertificateDropped { holder } => {
+            PluginEvent::CertificateDropped { holder } => {
                 lock(&self.certificates).remove(&holder);
             }
-            // Not ours to count.
+            // Other events are not counted here.
             _ => {}
         }
     }
 }
 
-/// How often, by exit code and outcome.
-type Calls = Mutex<BTreeMap<(i32, CallStatus), u64>>;
+/// Number of calls by exit code and status.
+type CallCounts = Mutex<BTreeMap<(i32, CallStatus), u64>>;
 
-fn count(calls: &Calls, code: i32, status: CallStatus) {
+fn count(calls: &CallCounts, code: i32, status: CallStatus) {
     *lock(calls).entry((code, status)).or_default() += 1;
 }
 
-fn write_calls(text: &mut Text<impl fmt::Write>, name: &str, help: &str, calls: &Calls) -> fmt::Result {
+fn write_calls(text: &mut TextWriter<impl fmt::Write>, name: &str, help: &str, calls: &CallCounts) -> fmt::Result {
     let calls = lock(calls).clone();
     if calls.is_empty() {
         return Ok(());
@@ -217,7 +215,7 @@ fn write_calls(text: &mut Text<impl fmt::Write>, name: &str, help: &str, calls: 
     Ok(())
 }
 
-/// Kubernetes' buckets, in seconds: up to an hour is too often, from 3 months on too seldom.
+/// Buckets of client-go, in seconds.
 const ROTATION_AGE_BUCKETS: [f64; 11] = [
     600.0,         // 10 minutes
     1_800.0,       // 30 minutes
@@ -232,18 +230,18 @@ const ROTATION_AGE_BUCKETS: [f64; 11] = [
     124_416_000.0, // 4 years
 ];
 
-/// In seconds. A plugin with a cache of its own takes some 10 ms, one that asks a cloud some seconds. Two bounds are
-/// `core`'s default limits: beyond 60 s only a plugin that talks to a person goes on, and beyond 300 s none does.
+/// Buckets in seconds. A plugin with a cache takes about 10 ms, one that calls a cloud some seconds. 60 s and 300 s are the
+/// default timeouts of plugins without and with a terminal.
 const RUN_DURATION_BUCKETS: [f64; 14] =
     [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// Where no program was started, nothing ran: those moments would hide how long runs take.
+/// Returns whether a process was started. Failed starts would distort the histogram.
 fn has_run(status: CallStatus) -> bool {
     matches!(status, CallStatus::NoError | CallStatus::PluginExecutionError)
 }
 
 fn add_one(counter: &AtomicU64) {
-    // Nothing else is read on the strength of a count.
+    // Relaxed: no other memory access depends on the count.
     counter.fetch_add(1, Ordering::Relaxed);
 }
 

@@ -1,24 +1,24 @@
-//! What else a kubeconfig says about who we are.
+//! Static credentials, token files and impersonation.
 
 use std::time::Duration;
 
 use credlet_client::Client;
-use credlet_testkit::ca::Ca;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::Plugin;
-use credlet_testkit::server::{ClientCertificates, Server};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::TestPlugin;
+use credlet_testkit::server::{ClientCertificates, FakeApiServer};
 use http::StatusCode;
 
 use crate::{base64, options, resolve, status};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn static_credentials_are_sent_and_the_plugin_beside_them_is_not_run() {
-    let watch = Watch::new();
+async fn static_credentials_take_precedence_over_plugin() {
+    let watch = LeakCheck::new();
     let (token, password) = (watch.secret("token"), watch.secret("password"));
-    let ca = Ca::new();
+    let ca = TestCa::new();
     let ada = ca.client("ada").issue();
-    let server = Server::setup(&ca).client_certificates(ClientCertificates::Optional).start();
-    let plugin = Plugin::new().exits(1);
+    let server = FakeApiServer::setup(&ca).client_certificates(ClientCertificates::Optional).start();
+    let plugin = TestPlugin::new().exits(1);
     let exec = format!(
         "exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: '{}'}}",
         plugin.command().display()
@@ -45,9 +45,9 @@ async fn static_credentials_are_sent_and_the_plugin_beside_them_is_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whom_to_act_as_and_who_is_asking_go_with_every_request() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn sends_impersonation_and_user_agent_headers() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let user = "{token: t, as: grace, as-uid: '7', as-groups: [a, b], as-user-extra: {Scope/x%: [v]}}";
     let client = Client::new(&resolve(&format!("{}/k8s/clusters/c-1/", server.url()), &ca, user), options()).unwrap();
     status(&client, "/version?x=1").await;
@@ -60,14 +60,14 @@ async fn whom_to_act_as_and_who_is_asking_go_with_every_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_file_is_read_again_when_its_token_is_refused() {
-    let watch = Watch::new();
+async fn rereads_token_file_after_401() {
+    let watch = LeakCheck::new();
     let (one, two) = (watch.secret("first token"), watch.secret("second token"));
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     std::fs::write(&file, format!("{}\n", one.expose())).unwrap();
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     server.accept_token(one.expose());
     let user = format!("{{tokenFile: '{}'}}", file.display());
     let client = Client::new(&resolve(&server.url(), &ca, &user), options()).unwrap();
@@ -82,14 +82,14 @@ async fn a_token_file_is_read_again_when_its_token_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_plain_http_no_plugin_is_run_and_the_reason_is_said() {
-    let ca = Ca::new();
-    let plugin = Plugin::answering("token");
+async fn runs_no_plugin_over_plain_http() {
+    let ca = TestCa::new();
+    let plugin = TestPlugin::answering("token");
     let resolved = resolve("http://127.0.0.1:9", &ca, &crate::exec_user(&plugin));
     assert_eq!(resolved.warnings.len(), 1);
-    assert!(resolved.warnings[0].to_string().contains("no credential is sent"), "{}", resolved.warnings[0]);
+    assert!(resolved.warnings[0].to_string().contains("no credentials are sent"), "{}", resolved.warnings[0]);
     let client = Client::new(&resolved, options()).unwrap();
-    let request = http::Request::get("/").body(credlet_client::conn::Payload::empty()).unwrap();
+    let request = http::Request::get("/").body(credlet_http::RequestBody::empty()).unwrap();
     assert!(tokio::time::timeout(Duration::from_secs(40), client.send(request)).await.unwrap().is_err());
     assert_eq!(plugin.runs(), 0);
 }

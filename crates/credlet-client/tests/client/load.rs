@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use credlet_client::Client;
-use credlet_client::conn::Payload;
-use credlet_testkit::ca::Ca;
-use credlet_testkit::plugin::Plugin;
-use credlet_testkit::server::{ClientCertificates, Server};
+use credlet_http::RequestBody;
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::plugin::TestPlugin;
+use credlet_testkit::server::{ClientCertificates, FakeApiServer};
 use http::header::AUTHORIZATION;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
@@ -26,19 +26,19 @@ const SERVER: &str = "CREDLET_TEST_SERVER";
 // Without the log check, which would look through a line for every frame: the other tests here have it.
 const TOKENS: [&str; 3] = ["first-token", "second-token", "third-token"];
 
-/// This test binary once more, as the server: it writes down where it is and whom it knows, and does as files tell it.
-struct OwnProcess {
+/// This test binary as a server in another process, controlled through files.
+struct ServerProcess {
     dir: tempfile::TempDir,
     child: Child,
 }
 
-impl OwnProcess {
+impl ServerProcess {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let this_binary = std::env::current_exe().unwrap();
         #[expect(clippy::disallowed_methods, reason = "a test plays the outside world")]
         let child = Command::new(this_binary)
-            .args(["--exact", "load::serves_in_its_own_process"])
+            .args(["--exact", "load::server_process"])
             .env(SERVER, dir.path())
             .stdout(Stdio::null())
             .spawn()
@@ -63,14 +63,14 @@ impl OwnProcess {
     }
 }
 
-impl Drop for OwnProcess {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Whole or not at all: somebody is looking at it.
+/// Writes a file atomically, because the other process polls it.
 fn put(dir: &Path, name: &str, text: &str) {
     let beside = dir.join(format!("{name}.new"));
     std::fs::write(&beside, text).unwrap();
@@ -86,13 +86,13 @@ async fn until(mut condition: impl FnMut() -> bool) {
     tokio::time::timeout(HANG, wait).await.unwrap();
 }
 
-/// The server's process. As a test of its own it has nothing to say.
+/// Server process of the load test. Does nothing when run as a test.
 #[tokio::test(flavor = "multi_thread")]
-async fn serves_in_its_own_process() {
+async fn server_process() {
     #[expect(clippy::disallowed_methods, reason = "a test plays the outside world")]
     let Some(dir) = std::env::var_os(SERVER).map(PathBuf::from) else { return };
-    let ca = Ca::new();
-    let server = Server::setup(&ca).client_certificates(ClientCertificates::Required).start();
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).client_certificates(ClientCertificates::Required).start();
     TOKENS.iter().for_each(|token| server.accept_token(*token));
     put(&dir, "ca", ca.pem());
     for name in ["one", "two"] {
@@ -101,7 +101,7 @@ async fn serves_in_its_own_process() {
         put(&dir, &format!("{name}.key"), identity.key_pem());
     }
     put(&dir, "url", &server.url());
-    // Until the test, and its directory with it, is gone.
+    // Runs until the test removes its directory.
     while dir.exists() {
         if let Ok(token) = std::fs::read_to_string(dir.join("revoke")) {
             server.revoke_token(&token);
@@ -147,12 +147,12 @@ impl Crowd {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_requests_survive_an_expiry_a_rotation_and_a_revocation() {
-    let server = OwnProcess::start().await;
+async fn survives_expiry_rotation_and_revocation() {
+    let server = ServerProcess::start().await;
     let slow = Duration::from_secs(1);
     // The second answer is renewed ahead of the first one's expiry and brings another certificate; the third is asked
     // for because the second token is revoked. Each stands still before a gate, so that the test can look around.
-    let plugin = Plugin::new()
+    let plugin = TestPlugin::new()
         .sleeps(slow)
         .answers(TOKENS[0])
         .certificate(server.read("one.crt"), server.read("one.key"))
@@ -169,7 +169,7 @@ async fn ten_thousand_requests_survive_an_expiry_a_rotation_and_a_revocation() {
         .certificate(server.read("two.crt"), server.read("two.key"));
     let resolved = resolve_with(&server.read("url"), &server.read("ca"), &exec_user(&plugin));
     let mut options = options();
-    options.patience.ahead_share = 0.5;
+    options.refresh_policy.refresh_ahead_ratio = 0.5;
     let client = Client::new(&resolved, options).unwrap();
     let mut open_watch = get(&client, "/watch?interval_ms=50").await.into_body();
     assert_eq!(plugin.runs(), 1);
@@ -195,10 +195,10 @@ async fn ten_thousand_requests_survive_an_expiry_a_rotation_and_a_revocation() {
     let holders = crowd.clone();
     let holders = tokio::spawn(async move { holders.send(1_000).await });
     plugin.reached("replacement").await;
-    // Those who hold the revoked token wait for the one run. Who does not hold it does not wait: a request with a token
-    // of its own, and the watch that was opened under the first certificate.
+    // Requests with the revoked token wait for the run. Others do not: a request with its own `Authorization`, and the
+    // watch that was opened under the first certificate.
     let own = Request::get("/version").header(AUTHORIZATION, format!("Bearer {}", TOKENS[0]));
-    let own = tokio::time::timeout(HANG, client.send(own.body(Payload::empty()).unwrap())).await.unwrap();
+    let own = tokio::time::timeout(HANG, client.send(own.body(RequestBody::empty()).unwrap())).await.unwrap();
     assert_eq!(own.unwrap().status(), StatusCode::OK);
     assert!(tokio::time::timeout(HANG, open_watch.frame()).await.unwrap().unwrap().is_ok());
     assert!(!holders.is_finished());

@@ -1,21 +1,21 @@
-//! One authenticator for equal configurations, for as long as somebody uses it.
+//! Sharing of authenticators between clients.
 
 use std::sync::Arc;
 
 use credlet_client::Client;
-use credlet_client::kubeconfig::{Kubeconfig, Overrides};
-use credlet_core::FixedEnv;
-use credlet_testkit::ca::Ca;
-use credlet_testkit::plugin::Plugin;
-use credlet_testkit::server::Server;
+use credlet_client::kubeconfig::{ConfigOverrides, Kubeconfig};
+use credlet_exec::FixedEnv;
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::plugin::TestPlugin;
+use credlet_testkit::server::FakeApiServer;
 
 use crate::{base64, exec_user, options, resolve, status};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_clients_with_one_configuration_share_one_run() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
-    let plugin = Plugin::answering("token");
+async fn ten_clients_share_one_run() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
+    let plugin = TestPlugin::answering("token");
     let options = options();
     let resolved = resolve(&server.url(), &ca, &exec_user(&plugin));
     let clients: Vec<_> = (0..10).map(|_| Client::new(&resolved, options.clone()).unwrap()).collect();
@@ -29,12 +29,12 @@ async fn ten_clients_with_one_configuration_share_one_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clusters_share_a_user_unless_the_plugin_is_told_which_cluster_it_is() {
-    let ca = Ca::new();
-    let (blue, green) = (Server::setup(&ca).start(), Server::setup(&ca).start());
+async fn clusters_share_user_without_cluster_info() {
+    let ca = TestCa::new();
+    let (blue, green) = (FakeApiServer::setup(&ca).start(), FakeApiServer::setup(&ca).start());
     for (told, authenticators) in [(false, 1), (true, 2)] {
-        let plugin = Plugin::answering("token").reports();
-        let cluster = |name: &str, server: &Server| {
+        let plugin = TestPlugin::answering("token").reports();
+        let cluster = |name: &str, server: &FakeApiServer| {
             format!(
                 "- name: {name}\n  cluster: {{server: '{}', certificate-authority-data: {}, extensions: \
                  [{{name: client.authentication.k8s.io/exec, extension: {{audience: {name}}}}}]}}\n",
@@ -54,7 +54,7 @@ async fn clusters_share_a_user_unless_the_plugin_is_told_which_cluster_it_is() {
         let kubeconfig = Kubeconfig::from_bytes(text.as_bytes(), &env).unwrap();
         let options = options();
         let client = |context: &str| {
-            let mut overrides = Overrides::default();
+            let mut overrides = ConfigOverrides::default();
             overrides.context = Some(context.to_owned());
             Client::new(&kubeconfig.resolve(&overrides, &env).unwrap(), options.clone()).unwrap()
         };
@@ -64,7 +64,7 @@ async fn clusters_share_a_user_unless_the_plugin_is_told_which_cluster_it_is() {
         status(&to_green, "/version").await;
         assert_eq!(plugin.runs(), authenticators);
         if told {
-            // Building the second has not changed what the first one's plugin is told.
+            // Building the second client has not changed the cluster info of the first.
             let info = |run| plugin.report_of(run).exec_info.unwrap();
             assert!(info(1).contains(r#""audience":"blue""#) && info(2).contains(r#""audience":"green""#));
         }
@@ -72,7 +72,7 @@ async fn clusters_share_a_user_unless_the_plugin_is_told_which_cluster_it_is() {
 }
 
 #[test]
-fn the_process_has_one_list_of_its_own() {
-    let process = credlet_client::Authenticators::of_this_process;
+fn process_registry_is_a_singleton() {
+    let process = credlet_client::AuthenticatorRegistry::of_this_process;
     assert!(Arc::ptr_eq(&process(), &process()));
 }

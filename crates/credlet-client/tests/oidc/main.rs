@@ -1,10 +1,10 @@
-//! The old form of login: a user with `auth-provider: {name: oidc}`, an issuer and an API server, all over TLS.
+//! The `auth-provider` `oidc` with a fake issuer and an API server, all over TLS.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod failing;
-mod issuer;
+mod errors;
+mod fake_issuer;
+mod refreshing;
 mod saving;
-mod using;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,51 +13,51 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use credlet_api::Secret;
-use credlet_client::conn::{Crypto, Payload};
-use credlet_client::kubeconfig::{LoadingRules, Overrides, Resolved};
-use credlet_client::{AuthError, Authenticators, Client, ClientOptions};
-use credlet_core::{Clock, FixedEnv, NoObserver, StderrSink, SystemClock, SystemRunner, World};
-use credlet_testkit::ca::Ca;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::server::Server;
+use credlet_client::kubeconfig::{ConfigOverrides, LoadingRules, ResolvedConfig};
+use credlet_client::{AuthenticatorRegistry, Client, ClientOptions};
+use credlet_exec::{Clock, FixedEnv, NoopObserver, Platform, StderrSink, SystemClock, SystemRunner};
+use credlet_http::{CryptoBackend, RequestBody};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::server::FakeApiServer;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 
-use crate::issuer::Issuer;
+use crate::fake_issuer::FakeIssuer;
 
-/// Longer than anything here takes, so that a hang fails a test instead of stopping it.
+/// Timeout that turns a hang into a failed test.
 const HANG: Duration = Duration::from_secs(60);
 
-/// A person, her kubeconfig, the issuer she has logged in at, and the API server she wants to talk to.
-struct Scene {
-    watch: Watch,
-    issuer: Issuer,
-    server: Server,
-    ca: Ca,
+/// Kubeconfig with an OIDC login, its issuer and an API server.
+struct Sandbox {
+    watch: LeakCheck,
+    issuer: FakeIssuer,
+    server: FakeApiServer,
+    ca: TestCa,
     clock: Arc<dyn Clock>,
     dir: tempfile::TempDir,
     secret: Secret,
 }
 
-impl Scene {
+impl Sandbox {
     fn new() -> Self {
         Self::at(Arc::new(SystemClock::new()))
     }
 
     fn at(clock: Arc<dyn Clock>) -> Self {
-        let watch = Watch::new();
+        let watch = LeakCheck::new();
         let secret = watch.secret("client secret");
-        let ca = Ca::new();
-        let issuer = Issuer::start(&ca, secret.expose());
-        let server = Server::setup(&ca).start();
+        let ca = TestCa::new();
+        let issuer = FakeIssuer::start(&ca, secret.expose());
+        let server = FakeApiServer::setup(&ca).start();
         Self { watch, issuer, server, ca, clock, dir: tempfile::tempdir().unwrap(), secret }
     }
 
-    /// An ID token that ends so many seconds from now.
+    /// Returns an ID token that expires in this many seconds.
     fn id_token(&self, label: &str, seconds: i64) -> String {
         let exp = self.clock.now().as_second() + seconds;
         let claims = URL_SAFE_NO_PAD.encode(format!(r#"{{"sub":"ada","exp":{exp}}}"#));
-        // The signature alone makes a token one: whoever sees it could use it.
+        // The signature is registered as the secret part of the token.
         let signature = self.watch.secret(label);
         format!("eyJhbGciOiJub25lIn0.{claims}.{}", signature.expose())
     }
@@ -100,30 +100,33 @@ impl Scene {
     }
 
     fn options(&self) -> ClientOptions {
-        let mut options = ClientOptions::new(Crypto::aws_lc_rs());
-        options.authenticators = Arc::new(Authenticators::new(World {
+        let mut options = ClientOptions::new(CryptoBackend::aws_lc_rs());
+        options.authenticators = Arc::new(AuthenticatorRegistry::new(Platform {
             clock: Arc::clone(&self.clock),
             env: Arc::new(FixedEnv::default()),
             runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)),
-            observer: Arc::new(NoObserver),
+            observer: Arc::new(NoopObserver),
         }));
         options
     }
 
-    /// As a process of its own would have it.
+    /// Returns a client with a separate registry, like another process.
     fn client(&self, path: &Path) -> Client {
         Client::new(&resolve(path), self.options()).unwrap()
     }
 
-    /// What a request ends in that finds no token.
-    async fn refused(&self, client: &Client) -> String {
-        let request = Request::get("/version").body(Payload::empty()).unwrap();
+    /// Sends a request that must fail without a token, and returns its error.
+    async fn credential_error(&self, client: &Client) -> String {
+        let request = Request::get("/version").body(RequestBody::empty()).unwrap();
         let error = tokio::time::timeout(HANG, client.send(request)).await.unwrap().unwrap_err();
-        self.watch.error(&*error);
-        let error = error.downcast_ref::<Arc<AuthError>>().unwrap();
+        self.watch.error(&error);
+        let error = match error {
+            credlet_client::Error::Credential(error) => error,
+            other => unreachable!("{other}"),
+        };
         assert_eq!(self.server.counts().requests, 0, "nothing is sent without a token");
         let mut text = error.to_string();
-        let mut cause = std::error::Error::source(&**error);
+        let mut cause = std::error::Error::source(&*error);
         while let Some(error) = cause {
             text += &format!(": {error}");
             cause = error.source();
@@ -131,21 +134,21 @@ impl Scene {
         text
     }
 
-    /// The warnings about this scene's file.
+    /// Returns the warnings about the kubeconfig of this sandbox.
     fn warnings(&self) -> Vec<String> {
         let file = self.dir.path().display().to_string();
         self.watch.lines().into_iter().filter(|line| line.contains("WARN") && line.contains(&file)).collect()
     }
 }
 
-fn resolve(path: &Path) -> Resolved {
+fn resolve(path: &Path) -> ResolvedConfig {
     let env = FixedEnv::default();
     let kubeconfig = LoadingRules::list(vec![path.to_owned()]).load(&env).unwrap();
-    kubeconfig.resolve(&Overrides::default(), &env).unwrap()
+    kubeconfig.resolve(&ConfigOverrides::default(), &env).unwrap()
 }
 
 async fn status(client: &Client) -> StatusCode {
-    let request = Request::get("/version").body(Payload::empty()).unwrap();
+    let request = Request::get("/version").body(RequestBody::empty()).unwrap();
     let response = tokio::time::timeout(HANG, client.send(request)).await.unwrap().unwrap();
     let status = response.status();
     response.into_body().collect().await.unwrap();

@@ -1,6 +1,6 @@
-//! The names that Kubernetes allows for annotations.
+//! Validation of annotation keys, as in Kubernetes' `IsQualifiedName`.
 
-/// What is wrong with `key` as an annotation's name, if anything. Upper case counts as lower case.
+/// Returns the problem of an invalid annotation key. Case is ignored.
 pub(super) fn fault(key: &str) -> Option<&'static str> {
     let key = key.to_lowercase();
     let (prefix, name) = match key.split_once('/') {
@@ -8,12 +8,12 @@ pub(super) fn fault(key: &str) -> Option<&'static str> {
         None => (None, &*key),
     };
     if prefix.is_some_and(|prefix| !is_subdomain(prefix)) {
-        return Some("what stands before its `/` is no domain");
+        return Some("the prefix before `/` is not a DNS subdomain");
     }
     let ends = |c: char| c.is_ascii_alphanumeric();
     let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || !name.starts_with(ends) || !name.ends_with(ends) || !name.chars().all(inside) {
-        return Some("it must begin and end with a letter or digit, with `-`, `_`, `.`, letters and digits between");
+        return Some("it must begin and end with a letter or digit and contain only letters, digits, `-`, `_` and `.`");
     }
     (name.len() > 63).then_some("it is longer than 63 characters")
 }

@@ -1,110 +1,110 @@
-//! The configuration of the providers: a file, or a directory of files, read and checked whole.
+//! Configuration of the providers, from a file or from all files of a directory.
 
 mod annotation;
-mod check;
 mod files;
-mod mistake;
+mod problem;
+mod validate;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use credlet_api::Secret;
-use credlet_api::image::{ApiVersion, CredentialProviderConfig, EnvVar};
+use credlet_api::image::{CredentialProviderConfig, ProviderApiVersion, ProviderEnvVar};
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::mistake::Place;
-pub use self::mistake::{ConfigError, FileProblem, Mistake, Reason};
-use crate::pattern::Pattern;
+pub(crate) use self::problem::ConfigLocation;
+pub use self::problem::{ConfigError, ConfigFileError, ProviderConfigFault, ProviderConfigProblem};
+use crate::pattern::ImagePattern;
 
-/// All providers, in the order in which they are asked.
+/// Validated configuration of all providers.
 #[derive(Clone, Debug)]
-pub struct Config {
-    /// At least one.
+pub struct ImageProvidersConfig {
+    /// At least one provider, in configuration order.
     pub providers: Vec<ProviderConfig>,
-    /// `sha256:` and the hash of all files, by which the kubelet's metric knows a configuration.
+    /// `sha256:` and the hash of all files, as in the kubelet's metric.
     pub hash: String,
-    /// Files of which only the first YAML document counts, and that have more.
-    pub with_more_documents: Vec<PathBuf>,
+    /// Files with more than one YAML document. Only the first one is read.
+    pub multi_document_files: Vec<PathBuf>,
 }
 
-/// One provider, checked.
+/// Validated configuration of one provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderConfig {
-    /// The name of its binary.
+    /// Name of the provider and of its binary.
     pub name: String,
-    /// For which images it is asked.
-    pub match_images: Vec<Pattern>,
-    /// How long its answers are remembered that do not say so themselves.
+    /// Patterns of the images that the provider is run for.
+    pub match_images: Vec<ImagePattern>,
+    /// Cache duration of responses that state none.
     pub default_cache_duration: Duration,
-    /// In which version it is asked.
-    pub api_version: ApiVersion,
-    /// Its arguments.
+    /// API version of the request.
+    pub api_version: ProviderApiVersion,
+    /// Arguments.
     pub args: Vec<Secret>,
-    /// Its variables, beside the inherited ones.
-    pub env: Vec<EnvVar>,
-    /// Set if it is told about the pod's service account.
+    /// Environment variables beside the inherited ones.
+    pub env: Vec<ProviderEnvVar>,
+    /// Set if the provider gets data of the pod's service account.
     pub service_account: Option<ServiceAccountMode>,
-    /// Where it is configured.
-    pub origin: Origin,
+    /// Location in the configuration.
+    pub origin: ConfigOrigin,
 }
 
 impl ProviderConfig {
-    /// Whether it is the same provider, wherever it is written down.
+    /// Compares everything but the location.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         *self == Self { origin: self.origin.clone(), ..other.clone() }
     }
 }
 
-/// What a provider is told about the pod's service account.
+/// Use of the pod's service account by a provider (`tokenAttributes`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceAccountMode {
-    /// For whom the token is meant.
+    /// Audience of the token.
     pub audience: String,
-    /// What answers are remembered by.
+    /// Cache key of responses.
     pub cache_type: CacheType,
-    /// Whether a pod without a service account is passed over.
+    /// Whether the provider is skipped for pods without a service account.
     pub required: bool,
-    /// Annotations without which the provider is passed over.
+    /// Annotations without which the provider is skipped.
     pub required_annotations: Vec<String>,
-    /// Annotations that are passed on if they are there.
+    /// Annotations that are passed if present.
     pub optional_annotations: Vec<String>,
 }
 
-/// What the answers of a provider that knows the service account are remembered by.
+/// Cache key of responses for a service account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheType {
-    /// The account and its annotations.
+    /// Account and annotations.
     ServiceAccount,
-    /// These, and the token.
+    /// Account, annotations and token.
     Token,
 }
 
-/// Where a provider is configured.
+/// Location of a provider in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The file.
+pub struct ConfigOrigin {
+    /// File.
     pub file: PathBuf,
-    /// The line on which the provider begins.
+    /// Line on which the provider begins.
     pub line: usize,
-    /// Its place in the file, from 0.
+    /// Index in the file, from 0.
     pub index: usize,
 }
 
-impl Config {
+impl ImageProvidersConfig {
     /// Reads a file, or all `.json`, `.yaml` and `.yml` files of a directory in the order of their names.
     ///
     /// # Errors
-    /// All mistakes at once.
+    /// If the configuration is invalid. Reports all problems at once.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let mut mistakes = Vec::new();
+        let mut problems = Vec::new();
         let mut hash = Sha256::new();
         let mut providers = Vec::new();
-        let mut with_more_documents = Vec::new();
-        for file in files::list(path, &mut mistakes) {
+        let mut multi_document_files = Vec::new();
+        for file in files::list(path, &mut problems) {
             let text = match files::read(&file) {
                 Ok(text) => text,
                 Err(problem) => {
-                    mistakes.push(Mistake::of_file(file, Reason::File(problem)));
+                    problems.push(ProviderConfigProblem::for_file(file, ProviderConfigFault::File(problem)));
                     continue;
                 }
             };
@@ -112,34 +112,34 @@ impl Config {
             hash.update(&text);
             let (config, faults) = CredentialProviderConfig::decode(&text);
             if config.has_more_documents {
-                with_more_documents.push(file.clone());
+                multi_document_files.push(file.clone());
             }
-            mistakes.extend(faults.into_iter().map(|fault| Mistake {
+            problems.extend(faults.into_iter().map(|fault| ProviderConfigProblem {
                 file: file.clone(),
                 line: fault.line,
                 provider: fault.provider,
-                reason: Reason::Form(fault.mistake),
+                reason: ProviderConfigFault::InvalidDocument(fault.kind),
             }));
             providers.extend(
                 config.providers.into_iter().enumerate().map(|(index, provider)| (index, file.clone(), provider)),
             );
         }
-        let checked = check::providers(providers, &mut mistakes);
-        if checked.is_empty() && mistakes.is_empty() {
-            mistakes.push(Mistake::of_file(path.to_owned(), Reason::NoProviders));
+        let checked = validate::providers(providers, &mut problems);
+        if checked.is_empty() && problems.is_empty() {
+            problems.push(ProviderConfigProblem::for_file(path.to_owned(), ProviderConfigFault::NoProviders));
         }
-        if !mistakes.is_empty() {
-            return Err(ConfigError { mistakes });
+        if !problems.is_empty() {
+            return Err(ConfigError { problems });
         }
-        Ok(Self { providers: checked, hash: format!("sha256:{}", hex(&hash.finalize())), with_more_documents })
+        Ok(Self {
+            providers: checked,
+            hash: format!("sha256:{}", credlet_api::hex(hash.finalize())),
+            multi_document_files,
+        })
     }
 }
 
-/// The files that a configuration is in.
+/// Returns the files of a configuration.
 pub(crate) fn list(path: &Path) -> Vec<PathBuf> {
     files::list(path, &mut Vec::new())
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! What a provider has answered, for as long as its answers may be used again.
+//! Cache of a provider's responses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,50 +6,50 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Answer;
+use super::ProviderResponse;
 
-/// How often everything that has expired is removed; what is asked for goes at once.
-const PURGE: Duration = Duration::from_secs(15 * 60);
+/// Interval at which all expired responses are removed. A requested one is removed at once.
+const PURGE_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
-/// A moment by both clocks: the time of day can be set back, and the monotonic time stands still in sleep.
+/// Wall clock and monotonic clock: the first can be set back, the second stops during suspend.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Now {
+pub(super) struct ClockReading {
     pub(super) wall: Timestamp,
     pub(super) monotonic: Duration,
 }
 
 #[derive(Debug)]
-pub(super) struct Cache {
-    entries: HashMap<Vec<u8>, Remembered>,
-    largest: usize,
-    purged: Duration,
+pub(super) struct ResponseCache {
+    entries: HashMap<Vec<u8>, CachedResponse>,
+    max_len: usize,
+    last_purge: Duration,
 }
 
 #[derive(Debug)]
-struct Remembered {
-    answer: Arc<Answer>,
-    until: Now,
+struct CachedResponse {
+    response: Arc<ProviderResponse>,
+    expires: ClockReading,
 }
 
-impl Remembered {
-    /// Still good at its very last moment.
-    fn is_good(&self, now: Now) -> bool {
-        now.wall <= self.until.wall && now.monotonic <= self.until.monotonic
+impl CachedResponse {
+    /// Inclusive, like the kubelet's cache.
+    fn is_valid(&self, now: ClockReading) -> bool {
+        now.wall <= self.expires.wall && now.monotonic <= self.expires.monotonic
     }
 }
 
-impl Cache {
-    pub(super) fn new(largest: usize) -> Self {
-        Self { entries: HashMap::new(), largest, purged: Duration::ZERO }
+impl ResponseCache {
+    pub(super) fn new(max_len: usize) -> Self {
+        Self { entries: HashMap::new(), max_len, last_purge: Duration::ZERO }
     }
 
-    pub(super) fn get(&mut self, key: &[u8], now: Now) -> Option<Arc<Answer>> {
-        if now.monotonic.saturating_sub(self.purged) > PURGE {
-            self.purged = now.monotonic;
-            self.entries.retain(|_, entry| entry.is_good(now));
+    pub(super) fn get(&mut self, key: &[u8], now: ClockReading) -> Option<Arc<ProviderResponse>> {
+        if now.monotonic.saturating_sub(self.last_purge) > PURGE_INTERVAL {
+            self.last_purge = now.monotonic;
+            self.entries.retain(|_, entry| entry.is_valid(now));
         }
         match self.entries.get(key) {
-            Some(entry) if entry.is_good(now) => Some(Arc::clone(&entry.answer)),
+            Some(entry) if entry.is_valid(now) => Some(Arc::clone(&entry.response)),
             Some(_) => {
                 self.entries.remove(key);
                 None
@@ -58,34 +58,41 @@ impl Cache {
         }
     }
 
-    pub(super) fn put(&mut self, key: Vec<u8>, answer: Arc<Answer>, lifetime: Duration, now: Now) {
+    pub(super) fn insert(
+        &mut self,
+        key: Vec<u8>,
+        response: Arc<ProviderResponse>,
+        lifetime: Duration,
+        now: ClockReading,
+    ) {
         if lifetime.is_zero() {
             return;
         }
-        let until = Now {
+        let expires = ClockReading {
             wall: now.wall.saturating_add(lifetime).unwrap_or(Timestamp::MAX),
             monotonic: now.monotonic.saturating_add(lifetime),
         };
-        if self.entries.len() >= self.largest && !self.entries.contains_key(&key) {
-            self.make_room(now);
+        if self.entries.len() >= self.max_len && !self.entries.contains_key(&key) {
+            self.evict_one(now);
         }
-        self.entries.insert(key, Remembered { answer, until });
+        self.entries.insert(key, CachedResponse { response, expires });
     }
 
-    /// The next to expire goes first: it is the one whose loss costs least.
-    fn make_room(&mut self, now: Now) {
-        self.entries.retain(|_, entry| entry.is_good(now));
-        if self.entries.len() >= self.largest {
-            let first = self.entries.iter().min_by_key(|(_, entry)| entry.until.monotonic).map(|(key, _)| key.clone());
+    /// Evicts the expired responses, or else the one that expires next.
+    fn evict_one(&mut self, now: ClockReading) {
+        self.entries.retain(|_, entry| entry.is_valid(now));
+        if self.entries.len() >= self.max_len {
+            let first =
+                self.entries.iter().min_by_key(|(_, entry)| entry.expires.monotonic).map(|(key, _)| key.clone());
             if let Some(first) = first {
                 self.entries.remove(&first);
             }
         }
     }
 
-    /// Forgets the answers that `covers` says yes to.
-    pub(super) fn forget(&mut self, covers: impl Fn(&Answer) -> bool) {
-        self.entries.retain(|_, entry| !covers(&entry.answer));
+    /// Evicts the responses for which `covers` returns true.
+    pub(super) fn evict(&mut self, covers: impl Fn(&ProviderResponse) -> bool) {
+        self.entries.retain(|_, entry| !covers(&entry.response));
     }
 
     pub(super) fn len(&self) -> usize {

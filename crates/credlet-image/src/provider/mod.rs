@@ -1,12 +1,11 @@
-//! One provider: its answers, remembered as widely and as long as they say, and its runs, one at a time for everybody
-//! who could use the answer.
+//! One provider, with its response cache and its runs.
 //!
-//! Until a run has ended nobody knows how widely its answer may be used. So whoever needs one waits for a run that is
-//! under way in the scope the provider last answered with, and takes its answer only if that answer covers the image;
-//! otherwise there is a run of its own in the scope of that answer. Nobody can get an answer beyond its scope.
+//! How widely a response may be used is known only when the run completes. A caller therefore joins a run in flight for the
+//! scope of the provider's last response (`in_flight`), and uses its response only if that response covers the image. Otherwise
+//! it starts or joins a run for the scope of that response. A response is never used outside its scope.
 
 mod cache;
-mod lane;
+mod in_flight;
 mod run;
 
 use std::fmt;
@@ -14,63 +13,63 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use credlet_api::image::{CacheKeyType, Remark};
+use credlet_api::image::{CacheKeyType, ResponseWarning};
 
-use self::cache::{Cache, Now};
-use self::lane::Lanes;
-pub(crate) use self::run::{Account, Token, binary};
+use self::cache::{ClockReading, ResponseCache};
+use self::in_flight::InFlightRuns;
+pub(crate) use self::run::{AccountContext, AccountToken, binary_path};
 use crate::config::ProviderConfig;
-use crate::credentials::Setting;
+use crate::credentials::SharedContext;
 use crate::error::ProviderError;
-use crate::keyring::Keyring;
-use crate::metrics::{PluginMetrics, add_one};
+use crate::keyring::DockerKeyring;
+use crate::metrics::{ProviderCounters, add_one};
 use crate::name::ImageName;
-use crate::service_account::{Coordinates, cache_key, write_cache_key};
+use crate::service_account::{ServiceAccountRef, cache_key, write_cache_key};
 
-/// The base key of an answer for everything.
-const GLOBAL: &str = "<global>";
+/// Base key of responses with the scope `Global`.
+const GLOBAL_KEY: &str = "<global>";
 
-/// A provider and what it has answered.
+/// A provider with its cached responses and its runs in flight.
 pub(crate) struct Provider {
     pub(crate) config: ProviderConfig,
-    setting: Arc<Setting>,
-    counts: Arc<PluginMetrics>,
-    state: Mutex<State>,
+    context: Arc<SharedContext>,
+    counters: Arc<ProviderCounters>,
+    state: Mutex<ProviderState>,
     last_scope: AtomicU8,
     last_stderr: Mutex<String>,
 }
 
-struct State {
-    cache: Cache,
-    lanes: Lanes,
+struct ProviderState {
+    cache: ResponseCache,
+    in_flight: InFlightRuns,
 }
 
-impl State {
-    /// The narrowest first.
-    fn remembered(&mut self, image: &ImageName, account: &[u8], now: Now) -> Option<Arc<Answer>> {
+impl ProviderState {
+    /// Returns the cached response with the narrowest scope.
+    fn cached(&mut self, image: &ImageName, account: &[u8], now: ClockReading) -> Option<Arc<ProviderResponse>> {
         let mut key = Vec::with_capacity(image.as_str().len() + account.len() + 4);
         CacheKeyType::ALL.into_iter().find_map(|scope| {
-            write_cache_key(&mut key, base(scope, image), account).ok()?;
+            write_cache_key(&mut key, base_key(scope, image), account).ok()?;
             self.cache.get(&key, now)
         })
     }
 }
 
-/// What a run gave.
+/// Response of a provider run.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ProviderResponse {
     pub(crate) image: String,
     pub(crate) registry: String,
     pub(crate) scope: CacheKeyType,
     pub(crate) lifetime: Duration,
-    pub(crate) keyring: Keyring,
-    pub(crate) account: Option<Coordinates>,
+    pub(crate) keyring: DockerKeyring,
+    pub(crate) account: Option<ServiceAccountRef>,
     pub(crate) took: Duration,
-    pub(crate) remarks: Vec<Remark>,
+    pub(crate) warnings: Vec<ResponseWarning>,
 }
 
-impl Answer {
-    /// Whether it may be used for this image.
+impl ProviderResponse {
+    /// Returns whether the response may be used for this image.
     fn covers(&self, image: &ImageName) -> bool {
         match self.scope {
             CacheKeyType::Image => self.image == image.as_str(),
@@ -80,91 +79,94 @@ impl Answer {
     }
 }
 
-/// How a provider came by its answer.
+/// A response and where it came from.
 #[derive(Clone, Debug)]
-pub(crate) enum Came {
-    /// It was remembered.
-    Remembered(Arc<Answer>),
-    /// It was run, or somebody else's run was waited for.
-    Ran(Arc<Answer>),
+pub(crate) enum ProvidedResponse {
+    /// From the cache.
+    Cached(Arc<ProviderResponse>),
+    /// From a run, which other callers may have shared.
+    Ran(Arc<ProviderResponse>),
 }
 
-fn base(scope: CacheKeyType, image: &ImageName) -> &str {
+fn base_key(scope: CacheKeyType, image: &ImageName) -> &str {
     match scope {
         CacheKeyType::Image => image.as_str(),
         CacheKeyType::Registry => image.registry(),
-        CacheKeyType::Global => GLOBAL,
+        CacheKeyType::Global => GLOBAL_KEY,
     }
 }
 
 impl Provider {
-    pub(crate) fn new(config: ProviderConfig, setting: Arc<Setting>) -> Arc<Self> {
-        let counts = setting.metrics.plugin(&config.name);
-        let state = State { cache: Cache::new(setting.options.largest_cache), lanes: Lanes::default() };
-        // Most answers are for a registry.
+    pub(crate) fn new(config: ProviderConfig, context: Arc<SharedContext>) -> Arc<Self> {
+        let counters = context.metrics.plugin(&config.name);
+        let state = ProviderState {
+            cache: ResponseCache::new(context.options.max_cached_responses),
+            in_flight: InFlightRuns::default(),
+        };
+        // Most providers use the scope `Registry`.
         let last_scope = AtomicU8::new(CacheKeyType::Registry as u8);
         let (state, last_stderr) = (Mutex::new(state), Mutex::default());
-        Arc::new(Self { config, setting, counts, state, last_scope, last_stderr })
+        Arc::new(Self { config, context, counters, state, last_scope, last_stderr })
     }
 
-    /// An answer that can be had without waiting for anything.
-    pub(crate) fn at_hand(&self, image: &ImageName) -> Option<Arc<Answer>> {
-        if self.config.service_account.is_some() { None } else { self.remembered(image, &[]) }
+    /// Returns a cached response of a provider that needs no service account.
+    pub(crate) fn cached_without_account(&self, image: &ImageName) -> Option<Arc<ProviderResponse>> {
+        if self.config.service_account.is_some() { None } else { self.cached(image, &[]) }
     }
 
-    /// What is remembered for the image.
-    fn remembered(&self, image: &ImageName, account: &[u8]) -> Option<Arc<Answer>> {
-        let found = self.lock().remembered(image, account, self.now())?;
-        add_one(&self.counts.hits);
+    /// Returns the cached response for the image and counts the hit.
+    fn cached(&self, image: &ImageName, account: &[u8]) -> Option<Arc<ProviderResponse>> {
+        let found = self.lock().cached(image, account, self.now())?;
+        add_one(&self.counters.hits);
         Some(found)
     }
 
-    /// The answer for an image, from memory or from a run.
+    /// Returns the response for an image, from the cache or from a run.
     pub(crate) async fn provide(
         self: &Arc<Self>,
         image: &ImageName,
-        account: Option<Arc<Account>>,
-    ) -> Result<Came, Arc<ProviderError>> {
+        account: Option<Arc<AccountContext>>,
+    ) -> Result<ProvidedResponse, Arc<ProviderError>> {
         let account_key = account.as_ref().map(|account| account.key.as_slice()).unwrap_or_default();
-        if let Some(answer) = self.remembered(image, account_key) {
-            return Ok(Came::Remembered(answer));
+        if let Some(response) = self.cached(image, account_key) {
+            return Ok(ProvidedResponse::Cached(response));
         }
-        add_one(&self.counts.misses);
+        add_one(&self.counters.misses);
         let too_long = |reason| Arc::new(ProviderError::TooLong { provider: self.config.name.clone(), reason });
         let mut scope = self.last_scope();
         loop {
-            let key = cache_key(base(scope, image), account_key).map_err(too_long)?;
-            let flight = {
+            let key = cache_key(base_key(scope, image), account_key).map_err(too_long)?;
+            let run = {
                 let mut state = self.lock();
-                // A run may have ended since, and its lane is gone.
-                if let Some(answer) = state.remembered(image, account_key, self.now()) {
-                    return Ok(Came::Remembered(answer));
+                // A run may have completed since the first check.
+                if let Some(response) = state.cached(image, account_key, self.now()) {
+                    return Ok(ProvidedResponse::Cached(response));
                 }
-                state.lanes.join(self, key, image, account.clone())
+                state.in_flight.join(self, key, image, account.clone())
             };
-            let entry = flight.get().await?;
-            let answer = &entry.value().0;
-            if answer.image == image.as_str() || answer.covers(image) {
-                return Ok(Came::Ran(Arc::clone(answer)));
+            let entry = run.get().await?;
+            let response = &entry.value().0;
+            if response.image == image.as_str() || response.covers(image) {
+                return Ok(ProvidedResponse::Ran(Arc::clone(response)));
             }
-            // An answer for something else. The next attempt is narrower, and the narrowest is for this very image.
-            scope = if answer.scope == scope { CacheKeyType::Image } else { answer.scope };
+            // The response does not cover this image. Retry in its scope, or in the scope `Image`, which always covers it.
+            scope = if response.scope == scope { CacheKeyType::Image } else { response.scope };
         }
     }
 
-    /// Forgets what is remembered for an image, or everything, and all failures.
+    /// Evicts the responses for an image, or all of them, and ends the backoff of all failures.
     pub(crate) fn invalidate(&self, image: Option<&ImageName>) {
         let mut state = self.lock();
-        state.cache.forget(|answer| image.is_none_or(|image| answer.covers(image)));
-        state.lanes.forget_failures();
+        state.cache.evict(|response| image.is_none_or(|image| response.covers(image)));
+        state.in_flight.invalidate_failures();
     }
 
-    /// How many answers are remembered.
+    /// Returns the number of cached responses.
     pub(crate) fn len(&self) -> usize {
         self.lock().cache.len()
     }
 
-    /// The last of what its last run wrote to standard error.
+    /// Returns the end of the last run's standard error.
     pub(crate) fn last_stderr(&self) -> String {
         self.last_stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -174,26 +176,26 @@ impl Provider {
         CacheKeyType::ALL.into_iter().find(|scope| *scope as u8 == number).unwrap_or(CacheKeyType::Registry)
     }
 
-    /// Takes an answer over. Whoever comes from now on finds it remembered.
-    fn arrive(&self, lane: &[u8], account_key: &[u8], answer: &Arc<Answer>, base: &str) {
-        self.last_scope.store(answer.scope as u8, Ordering::Relaxed);
+    /// Caches a response and removes its run, in this order under one lock, so that a late caller finds the response.
+    fn publish(&self, run_key: &[u8], account_key: &[u8], response: &Arc<ProviderResponse>, base: &str) {
+        self.last_scope.store(response.scope as u8, Ordering::Relaxed);
         let now = self.now();
         let mut state = self.lock();
         if let Ok(key) = cache_key(base, account_key) {
-            state.cache.put(key, Arc::clone(answer), answer.lifetime, now);
+            state.cache.insert(key, Arc::clone(response), response.lifetime, now);
         }
-        let lane = state.lanes.leave(lane);
+        let run = state.in_flight.remove(run_key);
         drop(state);
-        drop(lane);
+        drop(run);
     }
 
-    fn now(&self) -> Now {
-        let clock = &self.setting.world.clock;
-        Now { wall: clock.now(), monotonic: clock.monotonic() }
+    fn now(&self) -> ClockReading {
+        let clock = &self.context.platform.clock;
+        ClockReading { wall: clock.now(), monotonic: clock.monotonic() }
     }
 
-    /// Nothing under the lock can panic half-way through a change, so a poisoned one is as good as any.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    /// Ignores poisoning: no change under the lock can panic half-way.
+    fn lock(&self) -> MutexGuard<'_, ProviderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,36 +1,36 @@
-//! Real providers in real processes: what they are asked, what becomes of their answers, and what they may do to us.
+//! Tests with provider processes: requests, responses, caching and misbehaviour.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod accounts;
-mod bad_input;
 mod caching;
 mod configs;
 mod decoding;
+mod misbehaving;
+mod reporting;
 mod sharing;
-mod telling;
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use credlet_core::{FixedEnv, ManualClock, NoObserver, Runner, StderrSink, SystemRunner, World};
-use credlet_image::{Asking, ImageCredentials, LookUp, Options};
-use credlet_testkit::plugin::Plugin;
+use credlet_exec::{FixedEnv, ManualClock, NoopObserver, Platform, ProcessRunner, StderrSink, SystemRunner};
+use credlet_image::{ImageCredentials, LookupRequest, LookupResult, ProviderOptions};
+use credlet_testkit::plugin::TestPlugin;
 use tempfile::TempDir;
 
-/// Longer than anything here takes, so that a hang fails a test instead of stopping it.
+/// Timeout that turns a hang into a failed test.
 const HANG: Duration = Duration::from_secs(60);
 
-/// A node: a configuration, a directory of binaries, and a clock that stands still.
-struct Node {
+/// Configuration, directory of binaries and a manual clock.
+struct Sandbox {
     dir: TempDir,
     clock: ManualClock,
-    plugins: Vec<(String, Plugin)>,
+    plugins: Vec<(String, TestPlugin)>,
     yaml: String,
 }
 
-impl Node {
+impl Sandbox {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("bin")).unwrap();
@@ -39,12 +39,12 @@ impl Node {
         Self { dir, clock, plugins: Vec::new(), yaml }
     }
 
-    /// A provider for `*.io` and `*.*.io` that remembers answers for an hour, with further lines of configuration.
-    fn provider(self, name: &str, plugin: Plugin, more: &str) -> Self {
+    /// Adds a provider for `*.io` and `*.*.io` with a cache duration of an hour and more lines of configuration.
+    fn provider(self, name: &str, plugin: TestPlugin, more: &str) -> Self {
         self.provider_for(name, plugin, &["*.io", "*.*.io"], more)
     }
 
-    fn provider_for(mut self, name: &str, plugin: Plugin, patterns: &[&str], more: &str) -> Self {
+    fn provider_for(mut self, name: &str, plugin: TestPlugin, patterns: &[&str], more: &str) -> Self {
         plugin.install(&self.bin_dir(), name);
         let patterns: String = patterns.iter().map(|pattern| format!("  - \"{pattern}\"\n")).collect();
         let lifetime = if more.contains("defaultCacheDuration") { "" } else { "  defaultCacheDuration: 1h\n" };
@@ -68,64 +68,64 @@ impl Node {
         self.dir.path().join("bin")
     }
 
-    fn world(&self) -> World {
-        World {
+    fn platform(&self) -> Platform {
+        Platform {
             clock: Arc::new(self.clock.clone()),
             env: Arc::new(FixedEnv::new([("HOME", "/nowhere"), ("SYSTEM", "1111")])),
-            runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)) as Arc<dyn Runner>,
-            observer: Arc::new(NoObserver),
+            runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)) as Arc<dyn ProcessRunner>,
+            observer: Arc::new(NoopObserver),
         }
     }
 
     fn load(&self) -> Arc<ImageCredentials> {
-        self.load_with(Options::default())
+        self.load_with(ProviderOptions::default())
     }
 
-    fn load_with(&self, options: Options) -> Arc<ImageCredentials> {
-        let loaded = ImageCredentials::load(self.config(), self.bin_dir(), options, self.world());
-        Arc::new(loaded.unwrap_or_else(|error| panic!("{:?}", error.mistakes)))
+    fn load_with(&self, options: ProviderOptions) -> Arc<ImageCredentials> {
+        let loaded = ImageCredentials::load(self.config(), self.bin_dir(), options, self.platform());
+        Arc::new(loaded.unwrap_or_else(|error| panic!("{:?}", error.problems)))
     }
 
-    fn plugin(&self, name: &str) -> &Plugin {
+    fn plugin(&self, name: &str) -> &TestPlugin {
         &self.plugins.iter().find(|(other, _)| other == name).unwrap().1
     }
 }
 
-/// A complete answer in v1.
-fn answer(scope: &str, lifetime: Option<&str>, auths: &[(&str, &str, &str)]) -> String {
+/// Returns a complete response in v1.
+fn response_json(scope: &str, lifetime: Option<&str>, auths: &[(&str, &str, &str)]) -> String {
     let auth: serde_json::Map<_, _> = auths
         .iter()
         .map(|(key, name, password)| ((*key).to_owned(), serde_json::json!({"username": name, "password": password})))
         .collect();
-    let mut answer = serde_json::json!({
+    let mut response = serde_json::json!({
         "kind": "CredentialProviderResponse",
         "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
         "cacheKeyType": scope,
         "auth": auth,
     });
     if let Some(lifetime) = lifetime {
-        answer["cacheDuration"] = lifetime.into();
+        response["cacheDuration"] = lifetime.into();
     }
-    answer.to_string()
+    response.to_string()
 }
 
-fn answering(scope: &str, lifetime: Option<&str>) -> Plugin {
-    Plugin::new().prints(answer(scope, lifetime, &[("*.io", "user", "pass"), ("*.*.io", "user", "pass")]))
+fn responding(scope: &str, lifetime: Option<&str>) -> TestPlugin {
+    TestPlugin::new().prints(response_json(scope, lifetime, &[("*.io", "user", "pass"), ("*.*.io", "user", "pass")]))
 }
 
-async fn get(credentials: &ImageCredentials, image: &str) -> LookUp {
-    ask(credentials, image, &Asking { near_misses: true, ..Asking::default() }).await
+async fn get(credentials: &ImageCredentials, image: &str) -> LookupResult {
+    look_up_with(credentials, image, &LookupRequest { near_misses: true, ..LookupRequest::default() }).await
 }
 
-async fn ask(credentials: &ImageCredentials, image: &str, asking: &Asking<'_>) -> LookUp {
-    let look_up = tokio::time::timeout(HANG, credentials.look_up(image, asking));
+async fn look_up_with(credentials: &ImageCredentials, image: &str, request: &LookupRequest<'_>) -> LookupResult {
+    let look_up = tokio::time::timeout(HANG, credentials.look_up(image, request));
     look_up.await.expect("a look-up must not hang").unwrap()
 }
 
-fn names(look_up: &LookUp) -> Vec<&str> {
+fn names(look_up: &LookupResult) -> Vec<&str> {
     look_up.credentials.iter().map(|found| found.auth.username.as_str()).collect()
 }
 
-fn passwords(look_up: &LookUp) -> Vec<&str> {
+fn passwords(look_up: &LookupResult) -> Vec<&str> {
     look_up.credentials.iter().map(|found| found.auth.password.expose()).collect()
 }

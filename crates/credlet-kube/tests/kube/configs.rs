@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use credlet_kube::Options;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::Plugin;
+use credlet_kube::KubeClientOptions;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::TestPlugin;
 use kube::Config;
 use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
 
-use crate::{Cluster, within};
+use crate::{TestCluster, within};
 
-fn config(cluster: &Cluster, plugin: &Plugin) -> Config {
+fn config(cluster: &TestCluster, plugin: &TestPlugin) -> Config {
     let mut config = Config::new(cluster.server.url().parse().unwrap());
     config.root_cert = Some(vec![cluster.ca.der().to_vec()]);
     config.auth_info.exec = Some(ExecConfig {
@@ -24,13 +24,13 @@ fn config(cluster: &Cluster, plugin: &Plugin) -> Config {
 }
 
 #[tokio::test]
-async fn kubes_configuration_is_all_it_takes() {
-    let watch = Watch::new();
+async fn builds_client_from_kube_config() {
+    let watch = LeakCheck::new();
     let tokens = [watch.secret("first"), watch.secret("second")];
     let in_env = watch.secret("environment");
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.server.accept_token(tokens[1].expose());
-    let plugin = Plugin::new().reports().answers(tokens[0].expose()).on_the_next_run().answers(tokens[1].expose());
+    let plugin = TestPlugin::new().reports().answers(tokens[0].expose()).on_the_next_run().answers(tokens[1].expose());
 
     let mut config = config(&cluster, &plugin);
     config.default_namespace = "blue".to_owned();
@@ -71,10 +71,10 @@ async fn kubes_configuration_is_all_it_takes() {
 }
 
 #[tokio::test]
-async fn static_tokens_and_certificates_of_kubes_configuration_are_used() {
-    let watch = Watch::new();
+async fn uses_static_credentials_of_kube_config() {
+    let watch = LeakCheck::new();
     let token = watch.secret("token");
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.server.accept_token(token.expose());
     cluster.server.accept_client("jane");
     let base = || {
@@ -109,20 +109,20 @@ async fn static_tokens_and_certificates_of_kubes_configuration_are_used() {
 }
 
 #[tokio::test]
-async fn limits_and_retries_of_kubes_configuration_are_kept() {
+async fn keeps_timeouts_and_retries_of_kube_config() {
     let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
     config.connect_timeout = Some(Duration::from_secs(7));
     config.read_timeout = Some(Duration::from_secs(8));
     config.default_retry = false;
-    let options = Options::from(config);
+    let options = KubeClientOptions::from(config);
     assert_eq!(options.client.limits.dial, Duration::from_secs(7));
     assert_eq!((options.read_timeout, options.retry), (Some(Duration::from_secs(8)), false));
 }
 
 #[tokio::test]
-async fn a_mistake_in_kubes_configuration_is_found_before_the_first_request() {
-    let cluster = Cluster::start();
-    let plugin = Plugin::new();
+async fn rejects_invalid_kube_config() {
+    let cluster = TestCluster::start();
+    let plugin = TestPlugin::new();
     let mut config = config(&cluster, &plugin);
     config.auth_info.exec.as_mut().unwrap().interactive_mode = None;
     let error = credlet_kube::client(cluster.options(config)).err().unwrap().to_string();

@@ -3,13 +3,13 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::Plugin;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::TestPlugin;
 use credlet_testkit::server::ClientCertificates;
 use futures::TryStreamExt as _;
 use kube::ResourceExt as _;
 
-use crate::{Cluster, within};
+use crate::{TestCluster, within};
 
 #[path = "../../examples/controller.rs"]
 #[expect(dead_code, reason = "its main is for the terminal")]
@@ -25,12 +25,12 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// A cluster that wants certificates too, and a plugin that gives another token with each run and, with the second,
 /// another certificate. The first answer is good for an hour.
-fn rotating(watch: &Watch) -> (Cluster, Plugin, [String; 3]) {
-    let cluster = Cluster::with(ClientCertificates::Required);
+fn rotating(watch: &LeakCheck) -> (TestCluster, TestPlugin, [String; 3]) {
+    let cluster = TestCluster::with(ClientCertificates::Required);
     let tokens = ["first", "second", "third"].map(|label| watch.secret(label).expose().to_owned());
     tokens.iter().for_each(|token| cluster.server.accept_token(token));
     let (one, two) = (cluster.identity("one", watch), cluster.identity("two", watch));
-    let plugin = Plugin::answering(&tokens[0])
+    let plugin = TestPlugin::answering(&tokens[0])
         .certificate(one.cert_pem(), one.key_pem())
         .expiring_in(HOUR)
         .on_the_next_run()
@@ -43,14 +43,14 @@ fn rotating(watch: &Watch) -> (Cluster, Plugin, [String; 3]) {
 }
 
 #[tokio::test]
-async fn a_list_runs_the_plugin_once_and_its_client_none() {
-    let watch = Watch::new();
+async fn list_example_runs_plugin_once() {
+    let watch = LeakCheck::new();
     let token = watch.secret("token");
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.server.accept_token(token.expose());
     cluster.store.apply("one");
     cluster.store.apply("two");
-    let plugin = Plugin::answering(token.expose());
+    let plugin = TestPlugin::answering(token.expose());
 
     let client = cluster.client(&plugin);
     assert_eq!((plugin.runs(), cluster.server.counts().connections), (0, 0));
@@ -62,8 +62,8 @@ async fn a_list_runs_the_plugin_once_and_its_client_none() {
 }
 
 #[tokio::test]
-async fn a_watcher_loses_no_event_to_expiry_rotation_and_revocation() {
-    let watch = Watch::new();
+async fn watcher_example_loses_no_event() {
+    let watch = LeakCheck::new();
     let (cluster, plugin, tokens) = rotating(&watch);
     let client = cluster.client(&plugin);
     let mut changes = pin!(watcher::changes(client.clone()));
@@ -108,8 +108,8 @@ async fn a_watcher_loses_no_event_to_expiry_rotation_and_revocation() {
 }
 
 #[tokio::test]
-async fn a_controller_does_its_work_through_expiry_rotation_and_revocation() {
-    let watch = Watch::new();
+async fn controller_example_survives_revocation() {
+    let watch = LeakCheck::new();
     let (cluster, plugin, tokens) = rotating(&watch);
     let controller = tokio::spawn(controller::run(cluster.client(&plugin)));
 

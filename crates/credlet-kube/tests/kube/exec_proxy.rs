@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::pin::pin;
 
 use credlet_proxy::client::ExecProxies;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::{Plugin, Tunnel};
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::{TestPlugin, TunnelProxy};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{AttachParams, WatchEvent, WatchParams};
@@ -14,25 +14,25 @@ use kube::{Api, ResourceExt as _};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 
-use crate::{Cluster, FixedEnv, exec_user, within};
+use crate::{FixedEnv, TestCluster, exec_user, within};
 
-/// A cluster that lets in only whom the proxy stands for, and a plugin that is the proxy.
+/// Cluster that accepts only the client certificate of the exec proxy, and a plugin that runs the proxy.
 struct Proxied {
-    cluster: Cluster,
-    plugin: Plugin,
+    cluster: TestCluster,
+    plugin: TestPlugin,
     dir: TempDir,
-    _watch: Watch,
+    _watch: LeakCheck,
 }
 
 impl Proxied {
     fn start() -> Self {
-        let watch = Watch::new();
-        let cluster = Cluster::start();
+        let watch = LeakCheck::new();
+        let cluster = TestCluster::start();
         cluster.server.accept_client("proxied");
         let dir = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap();
         let identity = cluster.identity("proxied", &watch);
-        let tunnel = Tunnel::new(dir.path(), &cluster.server, &cluster.ca, &identity);
-        let plugin = Plugin::new().listens(&tunnel).answers_with_proxy(tunnel.url()).hangs();
+        let tunnel = TunnelProxy::new(dir.path(), &cluster.server, &cluster.ca, &identity);
+        let plugin = TestPlugin::new().listens(&tunnel).answers_with_proxy(tunnel.url()).hangs();
         Self { cluster, plugin, dir, _watch: watch }
     }
 
@@ -45,12 +45,12 @@ impl Proxied {
 }
 
 #[test]
-fn a_client_can_use_a_proxy_without_being_told_to() {
-    assert!(credlet_kube::Options::infer().client.exec_proxy.is_some());
+fn exec_proxy_is_enabled_by_default() {
+    assert!(credlet_kube::KubeClientOptions::infer().client.exec_proxy.is_some());
 }
 
 #[tokio::test]
-async fn a_program_is_run_in_a_pod_by_the_way_of_the_proxy() {
+async fn pod_exec_through_exec_proxy() {
     let proxied = Proxied::start();
     let pods = Api::<Pod>::default_namespaced(proxied.client());
     let wanted = AttachParams::default().stdout(true).stderr(false);
@@ -64,7 +64,7 @@ async fn a_program_is_run_in_a_pod_by_the_way_of_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_watch_hears_of_a_change_by_the_way_of_the_proxy() {
+async fn watch_through_exec_proxy() {
     let proxied = Proxied::start();
     let maps = Api::<ConfigMap>::default_namespaced(proxied.client());
     let mut events = pin!(within(maps.watch(&WatchParams::default(), "0")).await.unwrap());

@@ -4,15 +4,15 @@ use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
 
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::Plugin;
-use credlet_testkit::server::Order;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::TestPlugin;
+use credlet_testkit::server::FaultOrder;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 
-use crate::{Cluster, exec_user, within};
+use crate::{TestCluster, exec_user, within};
 
 /// Without the back-off every informer should have.
 fn impatient(client: Client) -> impl futures::Stream<Item = Result<ConfigMap, watcher::Error>> {
@@ -25,13 +25,13 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 #[tokio::test]
-async fn a_failing_plugin_is_not_run_in_a_hot_loop_and_the_informer_recovers() {
-    let watch = Watch::new();
+async fn informer_backs_off_and_recovers() {
+    let watch = LeakCheck::new();
     let token = watch.secret("token");
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.server.accept_token(token.expose());
     cluster.store.apply("found");
-    let plugin = Plugin::failing(1, "the identity provider is down").on_the_next_run().answers(token.expose());
+    let plugin = TestPlugin::failing(1, "the identity provider is down").on_the_next_run().answers(token.expose());
     let mut changes = pin!(impatient(cluster.client(&plugin)));
 
     for _ in 0..100 {
@@ -48,42 +48,42 @@ async fn a_failing_plugin_is_not_run_in_a_hot_loop_and_the_informer_recovers() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_must_ask_a_person_fails_an_informer_with_a_reason_and_is_not_run() {
-    let watch = Watch::new();
-    let cluster = Cluster::start();
-    let plugin = Plugin::answering(watch.secret("token").expose());
+async fn interactive_plugin_fails_without_terminal() {
+    let watch = LeakCheck::new();
+    let cluster = TestCluster::start();
+    let plugin = TestPlugin::answering(watch.secret("token").expose());
     let mut options = cluster.options(cluster.resolve(&exec_user(&plugin, "Always")));
     options.client.exec.stdin_unavailable = Some("a controller has nobody to ask".to_owned());
     let mut changes = pin!(impatient(credlet_kube::client(options).unwrap()));
 
     for _ in 0..3 {
         let text = chain(&within(changes.next()).await.unwrap().unwrap_err());
-        assert!(text.contains("must talk to a person"), "{text}");
+        assert!(text.contains("requires an interactive terminal"), "{text}");
     }
     assert_eq!((plugin.runs(), cluster.server.counts().requests), (0, 0));
 }
 
 #[tokio::test]
-async fn a_servers_transient_failures_are_retried_and_the_plugin_is_left_alone() {
-    let watch = Watch::new();
+async fn retries_server_errors_without_plugin_runs() {
+    let watch = LeakCheck::new();
     let token = watch.secret("token");
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.server.accept_token(token.expose());
     cluster.store.apply("listed");
-    let plugin = Plugin::answering(token.expose());
+    let plugin = TestPlugin::answering(token.expose());
     let mut changes = pin!(impatient(cluster.client(&plugin)));
     let mut next = async || within(changes.next()).await.unwrap();
 
     // kube's own layer waits and asks again after a 503; a 500 is for the informer to see.
-    cluster.server.next(2, Order::Status(503));
-    cluster.server.next(1, Order::Status(500));
+    cluster.server.next(2, FaultOrder::Status(503));
+    cluster.server.next(1, FaultOrder::Status(500));
     assert!(next().await.is_err());
     assert_eq!(next().await.unwrap().name_any(), "listed");
     cluster.store.apply("watched");
     assert_eq!(next().await.unwrap().name_any(), "watched");
 
     // The watch breaks in the middle, and so does the first attempt at another.
-    cluster.server.next(1, Order::Cut);
+    cluster.server.next(1, FaultOrder::Cut);
     cluster.server.cut_all();
     assert!(next().await.is_err());
     cluster.store.apply("after the break");

@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use credlet_kube::Silent;
-use credlet_testkit::ca::Ca;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::Plugin;
-use credlet_testkit::server::{Order, Server};
+use credlet_kube::ReadTimeoutError;
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::TestPlugin;
+use credlet_testkit::server::{FakeApiServer, FaultOrder};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use kube::Config;
 use kube::client::Body;
 use tower::limit::ConcurrencyLimitLayer;
 
-use crate::{Cluster, exec_user, within};
+use crate::{TestCluster, exec_user, within};
 
 /// `/version` in gzip.
 const COMPRESSED: &str = "H4sIAAAAAAAC/6tWSs8sCUstKs7Mz1OyUioz1DM21zPQTc7PLShKLS5OTVGqBQDOyQy1IwAAAA==";
 
-fn compressing(ca: &Ca) -> Server {
-    Server::setup(ca)
+fn compressing(ca: &TestCa) -> FakeApiServer {
+    FakeApiServer::setup(ca)
         .answering(|request| {
             if request.headers().get("accept-encoding").is_none_or(|accepted| accepted != "gzip") {
                 return Continue(request);
@@ -37,8 +37,8 @@ fn compressing(ca: &Ca) -> Server {
 }
 
 #[tokio::test]
-async fn answers_come_compressed_unless_the_configuration_says_no() {
-    let ca = Ca::new();
+async fn decompresses_gzip_unless_disabled() {
+    let ca = TestCa::new();
     let server = compressing(&ca);
     let (compressed, plain) = ("v1.37.0-compressed", "v1.34.0");
     let usual = if cfg!(feature = "gzip") { compressed } else { plain };
@@ -53,12 +53,12 @@ async fn answers_come_compressed_unless_the_configuration_says_no() {
 }
 
 #[tokio::test]
-async fn more_layers_can_be_laid_on_and_the_programs_own_credential_is_left_alone() {
-    let watch = Watch::new();
+async fn accepts_more_layers_and_keeps_authorization() {
+    let watch = LeakCheck::new();
     let (own, token) = (watch.secret("own"), watch.secret("token"));
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.server.accept_token(own.expose());
-    let plugin = Plugin::answering(token.expose());
+    let plugin = TestPlugin::answering(token.expose());
     let mut options = cluster.options(cluster.resolve(&exec_user(&plugin, "Never")));
     options.headers = vec![("authorization".parse().unwrap(), format!("Bearer {}", own.expose()).parse().unwrap())];
     watch.text(format!("{options:?}"));
@@ -70,10 +70,10 @@ async fn more_layers_can_be_laid_on_and_the_programs_own_credential_is_left_alon
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_if_the_program_wants_it() {
-    let cluster = Cluster::start();
+async fn retries_busy_server_if_enabled() {
+    let cluster = TestCluster::start();
     for (retry, requests) in [(true, 3), (false, 4)] {
-        cluster.server.next(if retry { 2 } else { 1 }, Order::Status(429));
+        cluster.server.next(if retry { 2 } else { 1 }, FaultOrder::Status(429));
         let mut options = cluster.options(cluster.resolve("{}"));
         options.retry = retry;
         let answer = within(credlet_kube::client(options).unwrap().apiserver_version()).await;
@@ -82,15 +82,15 @@ async fn a_busy_server_is_asked_again_if_the_program_wants_it() {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_given_up_before_its_answer_and_in_the_middle_of_it() {
-    let cluster = Cluster::start();
+async fn read_timeout_covers_head_and_body() {
+    let cluster = TestCluster::start();
     let mut options = cluster.options(cluster.resolve("{}"));
     options.read_timeout = Some(Duration::from_millis(300));
     let client = credlet_kube::client(options).unwrap();
 
-    cluster.server.next(1, Order::Stall);
+    cluster.server.next(1, FaultOrder::Stall);
     let kube::Error::Service(error) = within(client.apiserver_version()).await.unwrap_err() else { panic!() };
-    assert!(error.is::<Silent>(), "{error}");
+    assert!(error.is::<ReadTimeoutError>(), "{error}");
 
     // A watch on nothing, and nothing happens. The head of the answer may come late on a busy machine.
     let request = || Request::get("/api/v1/namespaces/default/configmaps?watch=true").body(Body::empty()).unwrap();
@@ -102,28 +102,31 @@ async fn a_silent_server_is_given_up_before_its_answer_and_in_the_middle_of_it()
         }
     };
     let error = within(silent).await;
-    assert_eq!(error.source().map(ToString::to_string), Some("the server was silent for 0.3 seconds".to_owned()));
+    assert_eq!(
+        error.source().map(ToString::to_string),
+        Some("timed out reading the response after 0.3 seconds".to_owned())
+    );
 }
 
 #[tokio::test]
-async fn the_time_a_plugin_takes_is_not_the_servers() {
-    let watch = Watch::new();
+async fn read_timeout_excludes_plugin_run() {
+    let watch = LeakCheck::new();
     let token = watch.secret("token");
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let limit = Duration::from_secs(2);
-    let plugin = Plugin::new().sleeps(limit + limit / 4).answers(token.expose());
+    let plugin = TestPlugin::new().sleeps(limit + limit / 4).answers(token.expose());
     let mut options = cluster.options(cluster.resolve(&exec_user(&plugin, "Never")));
     options.read_timeout = Some(limit);
     within(credlet_kube::client(options).unwrap().apiserver_version()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_request_has_a_span_with_its_whole_address_and_its_outcome() {
-    let watch = Watch::new();
+async fn span_has_url_and_status() {
+    let watch = LeakCheck::new();
     let token = watch.secret("token");
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.server.accept_token(token.expose());
-    let plugin = Plugin::answering(token.expose());
+    let plugin = TestPlugin::answering(token.expose());
     within(cluster.client(&plugin).apiserver_version()).await.unwrap();
     let address = format!("{}/version", cluster.server.url());
     let lines = watch.lines();

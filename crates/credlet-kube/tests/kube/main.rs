@@ -1,6 +1,6 @@
-//! kube over our connections: real plugins, real TLS, and a small API server that says what it saw.
+//! End-to-end tests with plugin processes, TLS and a small API server.
 //!
-//! All of this is built with kube's default features, which bring another crypto provider than ours.
+//! They are built with kube's default features, which enable another crypto provider (ring).
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod building;
@@ -18,67 +18,67 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use credlet_client::Authenticators;
-use credlet_client::kubeconfig::{Kubeconfig, Overrides, Resolved};
-use credlet_core::{
-    Clock as _, FixedEnv, ManualClock, NoObserver, StderrSink, SystemClock, SystemEnv, SystemRunner, World,
+use credlet_client::AuthenticatorRegistry;
+use credlet_exec::{
+    Clock as _, FixedEnv, ManualClock, NoopObserver, Platform, StderrSink, SystemClock, SystemEnv, SystemRunner,
 };
-use credlet_kube::Options;
-use credlet_testkit::ca::{Ca, Identity};
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::Plugin;
-use credlet_testkit::server::{ClientCertificates, Server};
+use credlet_kube::KubeClientOptions;
+use credlet_kubeconfig::{ConfigOverrides, Kubeconfig, ResolvedConfig};
+use credlet_testkit::ca::{TestCa, TestIdentity};
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::TestPlugin;
+use credlet_testkit::server::{ClientCertificates, FakeApiServer};
 
-use store::Store;
+use store::ConfigMapStore;
 
-/// Longer than anything here takes, so that a hang fails a test instead of stopping it.
+/// Timeout that turns a hang into a failed test.
 const HANG: Duration = Duration::from_secs(60);
 
 async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG, work).await.unwrap()
 }
 
-/// A cluster with ConfigMaps, and clients whose time stands still until a test lets it pass.
-struct Cluster {
-    ca: Ca,
-    store: Store,
-    server: Server,
+/// Cluster with ConfigMaps, and clients with a manual clock.
+struct TestCluster {
+    ca: TestCa,
+    store: ConfigMapStore,
+    server: FakeApiServer,
     clock: ManualClock,
-    authenticators: Arc<Authenticators>,
+    authenticators: Arc<AuthenticatorRegistry>,
 }
 
-impl Cluster {
+impl TestCluster {
     fn start() -> Self {
         Self::with(ClientCertificates::Optional)
     }
 
     fn with(certificates: ClientCertificates) -> Self {
-        let (ca, store) = (Ca::new(), Store::default());
+        let (ca, store) = (TestCa::new(), ConfigMapStore::default());
         let answers = store.clone();
-        let server = Server::setup(&ca).client_certificates(certificates);
+        let server = FakeApiServer::setup(&ca).client_certificates(certificates);
         let server = server.answering(move |request| answers.answer(request)).start();
         let clock = ManualClock::new(SystemClock::new().now());
-        let world = World {
+        let platform = Platform {
             clock: Arc::new(clock.clone()),
             env: Arc::new(SystemEnv),
             runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)),
-            observer: Arc::new(NoObserver),
+            observer: Arc::new(NoopObserver),
         };
-        Self { ca, store, server, clock, authenticators: Arc::new(Authenticators::new(world)) }
+        Self { ca, store, server, clock, authenticators: Arc::new(AuthenticatorRegistry::new(platform)) }
     }
 
-    /// A certificate of this user, whose key must not be seen.
-    fn identity(&self, user: &str, watch: &Watch) -> Identity {
+    /// Returns a client certificate of this user and registers its key as a secret.
+    fn identity(&self, user: &str, watch: &LeakCheck) -> TestIdentity {
         let identity = self.ca.client(user).issue();
         watch.adopt("key", identity.key_pem());
         identity
     }
 
     /// A kubeconfig with this user, as YAML in flow style.
-    fn resolve(&self, user: &str) -> Resolved {
+    fn resolve(&self, user: &str) -> ResolvedConfig {
         let text = self.kubeconfig(user);
         let env = FixedEnv::default();
-        Kubeconfig::from_bytes(text.as_bytes(), &env).unwrap().resolve(&Overrides::default(), &env).unwrap()
+        Kubeconfig::from_bytes(text.as_bytes(), &env).unwrap().resolve(&ConfigOverrides::default(), &env).unwrap()
     }
 
     fn kubeconfig(&self, user: &str) -> String {
@@ -91,21 +91,21 @@ impl Cluster {
         )
     }
 
-    fn options(&self, options: impl Into<Options>) -> Options {
-        options.into().sharing(Arc::clone(&self.authenticators))
+    fn options(&self, options: impl Into<KubeClientOptions>) -> KubeClientOptions {
+        options.into().with_authenticators(Arc::clone(&self.authenticators))
     }
 
-    fn client(&self, plugin: &Plugin) -> kube::Client {
+    fn client(&self, plugin: &TestPlugin) -> kube::Client {
         credlet_kube::client(self.options(self.resolve(&exec_user(plugin, "Never")))).unwrap()
     }
 
-    /// The paths of all requests so far, and of those of a kind.
+    /// Returns the paths of all requests so far that contain `part`.
     fn paths(&self, part: &str) -> Vec<String> {
         self.server.requests().into_iter().map(|seen| seen.path).filter(|path| path.contains(part)).collect()
     }
 }
 
-fn exec_user(plugin: &Plugin, mode: &str) -> String {
+fn exec_user(plugin: &TestPlugin, mode: &str) -> String {
     format!(
         "{{exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: {mode}, command: '{}'}}}}",
         plugin.command().display()

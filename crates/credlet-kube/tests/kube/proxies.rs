@@ -1,12 +1,12 @@
-//! Through a proxy, whoever names it.
+//! HTTP proxies of the configuration and of the environment.
 
 use std::sync::Arc;
 
-use credlet_client::Authenticators;
-use credlet_core::{FixedEnv, World};
-use credlet_kube::Options;
-use credlet_testkit::ca::Ca;
-use credlet_testkit::server::Server;
+use credlet_client::AuthenticatorRegistry;
+use credlet_exec::{FixedEnv, Platform};
+use credlet_kube::KubeClientOptions;
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::server::FakeApiServer;
 use kube::Config;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::within;
 
-/// A proxy that connects whoever asks, and tells what it was asked: the first line and the credential.
+/// HTTP proxy that records the request line and credential of each CONNECT.
 async fn proxy() -> (u16, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -40,9 +40,9 @@ async fn proxy() -> (u16, mpsc::UnboundedReceiver<String>) {
 }
 
 #[tokio::test]
-async fn the_configured_proxy_is_used_and_the_environments_only_for_servers_it_is_meant_for() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn uses_configured_proxy_before_environment() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let (port, mut told) = proxy().await;
     let config = || {
         let mut config = Config::new(server.url().replace("127.0.0.1", "localhost").parse().unwrap());
@@ -51,8 +51,8 @@ async fn the_configured_proxy_is_used_and_the_environments_only_for_servers_it_i
     };
     let version = async |config: Config, vars: &[(&str, &str)]| {
         let env = Arc::new(FixedEnv::new(vars.iter().copied()));
-        let authenticators = Arc::new(Authenticators::new(World { env, ..World::system() }));
-        let client = credlet_kube::client(Options::from(config).sharing(authenticators)).unwrap();
+        let authenticators = Arc::new(AuthenticatorRegistry::new(Platform { env, ..Platform::system() }));
+        let client = credlet_kube::client(KubeClientOptions::from(config).with_authenticators(authenticators)).unwrap();
         within(client.apiserver_version()).await.unwrap();
     };
 

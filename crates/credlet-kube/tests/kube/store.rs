@@ -6,7 +6,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use credlet_testkit::server::{Answering, AnyBody};
+use credlet_testkit::server::{AnyBody, ResponseFuture};
 use futures::stream;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -19,7 +19,7 @@ use crate::upgrades;
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
 #[derive(Clone, Default)]
-pub(crate) struct Store {
+pub(crate) struct ConfigMapStore {
     state: Arc<Mutex<State>>,
     changed: watch::Sender<()>,
 }
@@ -28,13 +28,13 @@ pub(crate) struct Store {
 struct State {
     version: usize,
     objects: BTreeMap<String, Value>,
-    /// What every watch is told: the first is version 1.
+    /// Events of all watches; the first has version 1.
     events: Vec<Value>,
     /// Watches that began in an earlier one have ended.
     epoch: usize,
 }
 
-impl Store {
+impl ConfigMapStore {
     /// Makes a ConfigMap or replaces it.
     pub(crate) fn apply(&self, name: &str) {
         self.change(name, json!({ "data": { "greeting": "hello" } }));
@@ -54,7 +54,7 @@ impl Store {
         }
     }
 
-    pub(crate) fn answer(&self, request: Request<Incoming>) -> ControlFlow<Answering, Request<Incoming>> {
+    pub(crate) fn answer(&self, request: Request<Incoming>) -> ControlFlow<ResponseFuture, Request<Incoming>> {
         let path = request.uri().path();
         let query = request.uri().query().unwrap_or_default().to_owned();
         let has = |pair: &str| query.split('&').any(|given| given == pair);
@@ -129,7 +129,6 @@ impl Store {
     }
 }
 
-/// RFC 7396.
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;

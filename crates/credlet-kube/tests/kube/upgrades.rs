@@ -1,8 +1,8 @@
 //! `exec`, `attach` and `port-forward` leave HTTP for a WebSocket.
 
 use bytes::Bytes;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::Plugin;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::TestPlugin;
 use credlet_testkit::server::AnyBody;
 use futures::SinkExt as _;
 use http::{Request, Response, header};
@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use crate::{Cluster, within};
+use crate::{TestCluster, within};
 
 /// The server's side: a program that says hello and ends well.
 pub(crate) async fn hello(mut request: Request<Incoming>) -> Response<AnyBody> {
@@ -43,12 +43,12 @@ pub(crate) async fn hello(mut request: Request<Incoming>) -> Response<AnyBody> {
 }
 
 #[tokio::test]
-async fn a_program_is_run_in_a_pod_even_if_the_first_token_is_refused() {
-    let watch = Watch::new();
+async fn pod_exec_retries_rejected_token() {
+    let watch = LeakCheck::new();
     let tokens = [watch.secret("refused"), watch.secret("accepted")];
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.server.accept_token(tokens[1].expose());
-    let plugin = Plugin::answering(tokens[0].expose()).on_the_next_run().answers(tokens[1].expose());
+    let plugin = TestPlugin::answering(tokens[0].expose()).on_the_next_run().answers(tokens[1].expose());
     let pods = Api::<Pod>::default_namespaced(cluster.client(&plugin));
 
     let wanted = AttachParams::default().stdout(true).stderr(false);

@@ -1,62 +1,64 @@
-//! The client half: the lock by which a proxy knows that we live, and the way into its socket.
+//! Client side of the exec proxy: the lock file that signals that the client is alive, and the route to the proxy's
+//! socket.
 //!
-//! **The path of a request:** the plugin is told the lock file's path ([`ExecProxies`]) → it answers with the URL of a
-//! socket ([`Endpoint`](crate::endpoint::Endpoint)) → the route looks at the directory, the socket and whoever listens
-//! there, and speaks TLS with them if they gave a certificate authority → nobody there? The plugin is run again, and the
-//! request goes to the new one. The last step is `credlet-client`'s, which also keeps a plugin alive that is itself the
-//! proxy.
+//! [`ExecProxies`] passes the path of the lock file to the plugin, which returns the URL of a socket
+//! ([`ProxyEndpoint`](crate::endpoint::ProxyEndpoint)). The route checks the owner of directory, socket and listener,
+//! and uses TLS if the plugin returned a certificate authority. If the proxy has exited, `credlet-client` runs the
+//! plugin again and retries the request on the new route. It also keeps a plugin alive that is the proxy itself.
 //!
 //! ```
 //! use credlet_client::ClientOptions;
-//! use credlet_client::conn::Crypto;
+//! use credlet_http::CryptoBackend;
 //! use credlet_proxy::client::ExecProxies;
 //!
-//! let mut options = ClientOptions::new(Crypto::aws_lc_rs());
+//! let mut options = ClientOptions::new(CryptoBackend::aws_lc_rs());
 //! options.exec_proxy = ExecProxies::of_this_process().map(|proxies| proxies as _);
-//! // A client with these options takes the way that its plugin says.
+//! // A client with these options uses the exec proxy that its plugin returns.
 //! ```
 
-mod check;
-mod lock;
+mod lock_file;
 mod route;
+mod socket_check;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use credlet_client::ExecProxy;
-use credlet_client::conn::{Error, Route};
-use credlet_core::{Env, LockFile, NoLockFile, Proxy, SystemEnv};
+use credlet_exec::{Env, LockFile, LockFileError, PluginProxy, SystemEnv};
+use credlet_http::{HttpError, Route};
 
-use self::lock::Locked;
+use self::lock_file::ClientLockFile;
 use self::route::ProxyRoute;
-use crate::dir::Dir;
+use crate::dir::{DirError, ProxyDir};
 
-/// The variable that switches exec proxies off: `false`, in any of the usual spellings.
-pub const SWITCH: &str = "CLIENT_EXEC_PROXY";
+/// Environment variable that disables exec proxies if it is `false` or another false value.
+pub const EXEC_PROXY_ENV: &str = "CLIENT_EXEC_PROXY";
 
-/// Exec proxies and the ways into them, for one process: it has one lock file for all.
+/// Lock file and routes to exec proxies of one process.
 ///
-/// The file is made when the first plugin is run, and goes when the last one who has this is dropped: clients, and the
-/// connections they made.
+/// The lock file is created when the first plugin is run. It is removed when the last client and the last connection
+/// that use it are dropped.
 #[derive(Debug)]
 pub struct ExecProxies {
-    dir: PathBuf,
-    /// The last one is in use. There are others only if somebody tidied the newest away.
-    locks: Mutex<Vec<Locked>>,
+    /// Directory of the lock file.
+    dir: Result<PathBuf, DirError>,
+    /// The last one is in use. There are several only if another process removed a file that was in use.
+    locks: Mutex<Vec<ClientLockFile>>,
 }
 
 impl ExecProxies {
-    /// With a lock file in this environment's runtime directory. `None`: they are [switched](SWITCH) off.
+    /// Uses a lock file in the runtime directory of `env`. Returns `None` if exec proxies are
+    /// [disabled](EXEC_PROXY_ENV).
     pub fn from_env(env: &dyn Env) -> Option<Arc<Self>> {
-        is_on(env).then(|| Arc::new(Self { dir: Dir::all(env), locks: Mutex::default() }))
+        is_enabled(env).then(|| Arc::new(Self { dir: ProxyDir::all(env), locks: Mutex::default() }))
     }
 
-    /// Those of this process, which all its clients share.
+    /// Returns the instance that all clients of this process share. Returns `None` if exec proxies are disabled.
     pub fn of_this_process() -> Option<Arc<Self>> {
-        // Weak, so that the lock goes with its last user and not with the process.
+        // Weak, so that the lock is released with its last user and not at exit.
         static ALL: Mutex<Weak<ExecProxies>> = Mutex::new(Weak::new());
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_on(&SystemEnv) {
+        if !is_enabled(&SystemEnv) {
             return None;
         }
         all.upgrade().or_else(|| {
@@ -67,22 +69,22 @@ impl ExecProxies {
     }
 }
 
-fn is_on(env: &dyn Env) -> bool {
-    let switch = env.var(SWITCH).unwrap_or_default();
+fn is_enabled(env: &dyn Env) -> bool {
+    let switch = env.var(EXEC_PROXY_ENV).unwrap_or_default();
     !["0", "f", "false", "n", "no", "off"].iter().any(|off| switch.eq_ignore_ascii_case(off))
 }
 
 impl LockFile for ExecProxies {
-    fn path(&self) -> Result<PathBuf, NoLockFile> {
+    fn path(&self) -> Result<PathBuf, LockFileError> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lock) = locks.last().filter(|lock| lock.is_in_place()) {
+        if let Some(lock) = locks.last().filter(|lock| lock.is_current()) {
             return Ok(lock.path().to_owned());
         }
-        let dir = Dir::open(&self.dir).map_err(|error| NoLockFile { reason: error.to_string() })?;
-        lock::sweep(dir.path());
-        let lock = Locked::new(dir.path()).map_err(|error| NoLockFile {
-            reason: format!("no file can be locked in {}: {error}", dir.path().display()),
-        })?;
+        let dir = self.dir.clone().and_then(|dir| ProxyDir::create(&dir));
+        let dir = dir.map_err(|error| LockFileError { reason: error.to_string() })?;
+        lock_file::sweep(dir.path());
+        let lock = ClientLockFile::new(dir.path())
+            .map_err(|error| LockFileError { reason: format!("{}: {error}", dir.path().display()) })?;
         let path = lock.path().to_owned();
         locks.push(lock);
         Ok(path)
@@ -90,8 +92,8 @@ impl LockFile for ExecProxies {
 }
 
 impl ExecProxy for ExecProxies {
-    fn route(self: Arc<Self>, proxy: &Proxy, identity: bool) -> Result<Arc<dyn Route>, Error> {
-        let refused = |reason| Error::ExecProxy { reason };
+    fn route(self: Arc<Self>, proxy: &PluginProxy, identity: bool) -> Result<Arc<dyn Route>, HttpError> {
+        let refused = |reason| HttpError::ExecProxy { reason };
         let route = ProxyRoute::new(self, proxy, identity).map_err(refused)?;
         Ok(Arc::new(route))
     }
@@ -99,21 +101,21 @@ impl ExecProxy for ExecProxies {
 
 #[cfg(test)]
 mod tests {
-    use credlet_core::FixedEnv;
+    use credlet_exec::FixedEnv;
 
     use super::*;
 
     #[test]
-    fn they_are_on_unless_somebody_says_no() {
-        assert!(is_on(&FixedEnv::default()));
+    fn env_variable_disables_exec_proxies() {
+        assert!(is_enabled(&FixedEnv::default()));
         for (value, on) in [("", true), ("1", true), ("true", true), ("True", true), ("off", false), ("0", false)] {
-            assert_eq!(is_on(&FixedEnv::new([(SWITCH, value)])), on, "{value:?}");
+            assert_eq!(is_enabled(&FixedEnv::new([(EXEC_PROXY_ENV, value)])), on, "{value:?}");
         }
-        assert!(ExecProxies::from_env(&FixedEnv::new([(SWITCH, "FALSE")])).is_none());
+        assert!(ExecProxies::from_env(&FixedEnv::new([(EXEC_PROXY_ENV, "FALSE")])).is_none());
     }
 
     #[test]
-    fn a_process_has_one_lock_file_and_it_goes_with_the_last_who_needs_it() {
+    fn process_has_one_lock_file() {
         let runtime = tempfile::tempdir().unwrap();
         let env = FixedEnv::new([("XDG_RUNTIME_DIR", runtime.path())]);
         let proxies = ExecProxies::from_env(&env).unwrap();
@@ -125,7 +127,7 @@ mod tests {
         assert_ne!(other.path().unwrap(), path, "as if it were another process");
         drop(proxies);
         assert!(!path.exists());
-        // Somebody tidied up: a proxy that is told the path must find it.
+        // Another process removed the file: the next path must exist.
         let lost = other.path().unwrap();
         std::fs::remove_file(&lost).unwrap();
         let found = other.path().unwrap();
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_directory_of_our_own_there_is_no_lock_file_and_the_error_says_where() {
+    fn unsafe_dir_yields_error_with_path() {
         use std::os::unix::fs::PermissionsExt as _;
         let runtime = tempfile::tempdir().unwrap();
         let env = FixedEnv::new([("XDG_RUNTIME_DIR", runtime.path())]);
@@ -141,6 +143,9 @@ mod tests {
         std::fs::create_dir(&dir).unwrap();
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
         let error = ExecProxies::from_env(&env).unwrap().path().unwrap_err();
-        assert_eq!(error.to_string(), format!("{} is open to other users", dir.display()));
+        assert_eq!(
+            error.to_string(),
+            format!("cannot create the lock file: {} is open to other users (mode 0755)", dir.display())
+        );
     }
 }

@@ -4,99 +4,101 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use credlet_client::conn::{Connecting, Error, Hop, Roots, Route, Target, Wire};
-use credlet_core::{Ended, Process, Proxy};
+use credlet_exec::{PluginProxy, ProcessExit, RunningProcess};
+use credlet_http::{BoxedStream, ConnectFuture, HostPort, HttpError, IntermediaryTls, Route, TrustRoots};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::ExecProxies;
-use super::check::{self, Refused};
-use crate::endpoint::Endpoint;
+use super::socket_check::{self, SocketCheckError};
+use crate::endpoint::ProxyEndpoint;
 
-/// The way into one proxy.
+/// Route to one proxy.
 #[derive(Debug)]
 pub(super) struct ProxyRoute {
-    endpoint: Endpoint,
+    endpoint: ProxyEndpoint,
     /// The endpoint as a URL.
     name: Arc<str>,
-    /// What its certificate is checked with. Empty: no TLS, on a Unix socket.
+    /// Trust anchors for the proxy's certificate. Empty: no TLS, only on a Unix socket.
     authorities: Vec<u8>,
-    kept: Kept,
+    lifeline: ProxyLifeline,
 }
 
-/// What must live as long as anything goes this way.
+/// Keeps the proxy alive while a route or connection exists.
 #[derive(Clone, Debug)]
-struct Kept {
-    /// The lock: without it the proxy would end.
+struct ProxyLifeline {
+    /// The proxy shuts down when this lock is released.
     _lock: Arc<ExecProxies>,
-    /// The proxy itself, perhaps.
-    process: Option<Process>,
+    /// The plugin's process, if it is the proxy itself.
+    process: Option<RunningProcess>,
 }
 
 impl ProxyRoute {
-    /// The error is what is wrong with the plugin's answer.
-    pub(super) fn new(lock: Arc<ExecProxies>, proxy: &Proxy, identity: bool) -> Result<Self, String> {
-        let endpoint = Endpoint::parse(&proxy.config.url).map_err(|error| error.to_string())?;
+    /// Returns a description of the defect if the plugin's output is invalid.
+    pub(super) fn new(lock: Arc<ExecProxies>, proxy: &PluginProxy, identity: bool) -> Result<Self, String> {
+        let endpoint = ProxyEndpoint::parse(&proxy.config.url).map_err(|error| error.to_string())?;
         let authorities = proxy.config.certificate_authority_data.clone();
-        if matches!(endpoint, Endpoint::Loopback(_)) && (authorities.is_empty() || !identity) {
-            return Err("its url is https, which takes a certificate-authority-data and a client certificate".into());
+        if matches!(endpoint, ProxyEndpoint::Loopback(_)) && (authorities.is_empty() || !identity) {
+            return Err(
+                "invalid proxyConfig: an https url requires certificate-authority-data and a client certificate".into(),
+            );
         }
-        let kept = Kept { _lock: lock, process: proxy.process.clone() };
-        Ok(Self { name: endpoint.to_string().into(), endpoint, authorities, kept })
+        let lifeline = ProxyLifeline { _lock: lock, process: proxy.process.clone() };
+        Ok(Self { name: endpoint.to_string().into(), endpoint, authorities, lifeline })
     }
 
-    async fn wire(&self) -> Result<Wire, Error> {
-        // One that said goodbye properly may have left another in its place.
-        let ended = self.kept.process.as_ref().and_then(Process::ended).filter(|ended| !ended.is_success());
-        if let Some(ended) = ended {
-            return Err(self.gone(PluginEnded(ended)));
+    async fn open(&self) -> Result<BoxedStream, HttpError> {
+        // A proxy that exited with success may have been replaced by another at the same address.
+        let exit = self.lifeline.process.as_ref().and_then(RunningProcess::exit).filter(|exit| !exit.is_success());
+        if let Some(exit) = exit {
+            return Err(self.endpoint_lost(PluginExited(exit)));
         }
         match &self.endpoint {
-            Endpoint::Unix(path) => {
-                check::place(path).map_err(|refused| self.refused(refused))?;
-                let stream =
-                    when_there_is_room(|| UnixStream::connect(path)).await.map_err(|error| self.failure(error))?;
-                check::listener(&stream, path).map_err(|refused| self.refused(refused))?;
-                Ok(self.keeping(stream))
+            ProxyEndpoint::Unix(path) => {
+                let socket = socket_check::check_socket(path).map_err(|error| self.check_failed(error))?;
+                let connected = connect_with_backoff(|| UnixStream::connect(&socket.address)).await;
+                let stream = connected.map_err(|error| self.failure(error))?;
+                socket_check::check_listener(&stream, path).map_err(|error| self.check_failed(error))?;
+                Ok(self.guarded(stream))
             }
-            Endpoint::Loopback(address) => {
+            ProxyEndpoint::Loopback(address) => {
                 let stream = TcpStream::connect(address).await.map_err(|error| self.failure(error))?;
                 stream.set_nodelay(true).map_err(|error| self.failure(error))?;
-                Ok(self.keeping(stream))
+                Ok(self.guarded(stream))
             }
         }
     }
 
-    fn keeping(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Wire {
-        Box::new(Keeping { stream, _kept: self.kept.clone() })
+    fn guarded(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> BoxedStream {
+        Box::new(GuardedStream { stream, _lifeline: self.lifeline.clone() })
     }
 
-    fn refused(&self, refused: Refused) -> Error {
-        match refused {
-            Refused::Missing(error) => self.gone(error),
-            Refused::Unsafe(reason) => Error::ExecProxy { reason },
+    fn check_failed(&self, error: SocketCheckError) -> HttpError {
+        match error {
+            SocketCheckError::Missing(error) => self.endpoint_lost(error),
+            SocketCheckError::Unsafe(reason) => HttpError::ExecProxy { reason },
         }
     }
 
-    fn failure(&self, error: io::Error) -> Error {
+    fn failure(&self, error: io::Error) -> HttpError {
         match error.kind() {
-            // The last one: it ended while we stood in its queue, and had not looked at us yet.
+            // ConnectionReset: the proxy exited before it accepted the connection.
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
-                self.gone(error)
+                self.endpoint_lost(error)
             }
-            _ => Error::Unreachable { host: Arc::clone(&self.name), source: Arc::new(error) },
+            _ => HttpError::Unreachable { host: Arc::clone(&self.name), source: Arc::new(error) },
         }
     }
 
-    fn gone(&self, source: impl std::error::Error + Send + Sync + 'static) -> Error {
-        Error::Gone { host: Arc::clone(&self.name), source: Arc::new(source) }
+    fn endpoint_lost(&self, source: impl std::error::Error + Send + Sync + 'static) -> HttpError {
+        HttpError::NotListening { host: Arc::clone(&self.name), source: Arc::new(source) }
     }
 }
 
 impl Route for ProxyRoute {
-    /// The server is the proxy's business.
-    fn connect<'a>(&'a self, _: &'a Target) -> Connecting<'a> {
-        Box::pin(self.wire())
+    /// The proxy knows its API server, so the target is ignored.
+    fn connect<'a>(&'a self, _: &'a HostPort) -> ConnectFuture<'a> {
+        Box::pin(self.open())
     }
 
     fn via(&self) -> Option<&str> {
@@ -104,25 +106,27 @@ impl Route for ProxyRoute {
     }
 
     fn is_private(&self) -> bool {
-        matches!(self.endpoint, Endpoint::Unix(_))
+        matches!(self.endpoint, ProxyEndpoint::Unix(_))
     }
 
-    fn hop(&self) -> Option<Hop> {
+    fn intermediary_tls(&self) -> Option<IntermediaryTls> {
         let name = match &self.endpoint {
-            Endpoint::Unix(_) => "localhost".to_owned(),
-            Endpoint::Loopback(address) => address.ip().to_string(),
+            ProxyEndpoint::Unix(_) => "localhost".to_owned(),
+            ProxyEndpoint::Loopback(address) => address.ip().to_string(),
         };
-        (!self.authorities.is_empty()).then(|| Hop { roots: Roots::Pem(self.authorities.clone()), name })
+        (!self.authorities.is_empty())
+            .then(|| IntermediaryTls { roots: TrustRoots::Pem(self.authorities.clone()), name })
     }
 }
 
-/// A socket whose listener has too many callers waiting says so at once, and not when there is room.
-async fn when_there_is_room<T, F: Future<Output = io::Result<T>>>(connect: impl Fn() -> F) -> io::Result<T> {
+/// Retries with backoff while the listener's backlog is full: `connect` on a Unix socket then fails at once with
+/// `EAGAIN`.
+async fn connect_with_backoff<T, F: Future<Output = io::Result<T>>>(connect: impl Fn() -> F) -> io::Result<T> {
     let mut pause = Duration::from_millis(1);
     loop {
         match connect().await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // Whoever dials has a limit.
+                // The caller applies the connect timeout.
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_millis(100));
             }
@@ -131,24 +135,24 @@ async fn when_there_is_room<T, F: Future<Output = io::Result<T>>>(connect: impl 
     }
 }
 
-/// What became of a plugin that was the proxy.
+/// Exit status of a plugin that was the proxy.
 #[derive(Debug, thiserror::Error)]
 #[error("the plugin {0}")]
-struct PluginEnded(Ended);
+struct PluginExited(ProcessExit);
 
-/// A connection that keeps its far end alive.
-struct Keeping<S> {
+/// A stream that keeps the proxy alive.
+struct GuardedStream<S> {
     stream: S,
-    _kept: Kept,
+    _lifeline: ProxyLifeline,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Keeping<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Keeping<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

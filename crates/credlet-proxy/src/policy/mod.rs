@@ -1,136 +1,154 @@
-//! What a proxy passes on, where it is to pass on less than its user may do.
+//! Policies that restrict which requests a proxy forwards.
 //!
-//! **The path:** the path of a request is decoded (`path.rs`), and refused if two servers could read it in two ways → it is
-//! found out what the request wants (`wish.rs`), as the API server will → each [`Policy`] has its say, by its
-//! rules (`rule.rs`).
+//! `path.rs` decodes the path of a request and rejects it if servers could interpret it differently. `attributes.rs`
+//! determines verb and object as the API server does. Then every [`Policy`] is checked by its rules (`rule.rs`).
 //!
-//! What the user may do is the API server's to say. A policy is for those who lend their proxy: to a dashboard, a script,
-//! an assistant.
+//! The API server remains responsible for authorization. A policy is for users who share their proxy with a dashboard,
+//! a script or an assistant.
 
+mod attributes;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod path;
 mod rule;
-mod wish;
 
 use std::fmt;
 
 use http::Request;
 
-pub use self::path::Unclear;
-pub use self::rule::{Allow, Deny};
-pub use self::wish::Verb;
-use self::wish::{Object, Wish};
+pub use self::attributes::RequestVerb;
+use self::attributes::{ObjectRef, RequestAttributes};
+pub use self::path::AmbiguousPath;
+pub use self::rule::{AllowRule, DenyRule};
 
-/// What is passed on.
+/// Rules for the requests that a proxy forwards.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Policy {
-    /// Who set it, for whoever is refused by it.
+    /// Origin of the policy, for error messages.
     pub set_by: String,
-    /// Only what changes nothing.
+    /// Forward only requests that change nothing.
     pub read_only: bool,
-    /// None of these.
-    pub deny: Vec<Deny>,
-    /// If there are any, only what one of them says.
-    pub allow: Vec<Allow>,
+    /// Requests that are rejected.
+    pub deny: Vec<DenyRule>,
+    /// If not empty, only requests that match one of these rules are forwarded.
+    pub allow: Vec<AllowRule>,
 }
 
 impl Policy {
-    /// One without rules.
+    /// Creates a policy without rules.
     pub fn new(set_by: impl Into<String>) -> Self {
         Self { set_by: set_by.into(), read_only: false, deny: Vec::new(), allow: Vec::new() }
     }
 
-    /// Whether it passes on everything.
+    /// Whether the policy forwards every request.
     pub fn is_empty(&self) -> bool {
         !self.read_only && self.deny.is_empty() && self.allow.is_empty()
     }
 
-    /// The rule that this breaks.
-    fn broken(&self, wish: &Wish<'_>) -> Option<String> {
-        if self.read_only && !wish.verb.reads() && !asks_about_itself(wish) {
+    /// Returns the rule that the request violates.
+    fn violation(&self, attributes: &RequestAttributes<'_>) -> Option<String> {
+        if self.read_only && !attributes.verb.reads() && !is_self_review(attributes) {
             return Some("--read-only".to_owned());
         }
-        if let Some(deny) = self.deny.iter().find(|deny| deny.covers(wish)) {
+        if let Some(deny) = self.deny.iter().find(|deny| deny.covers(attributes)) {
             return Some(format!("--deny {deny}"));
         }
-        let unlisted = !self.allow.is_empty() && !self.allow.iter().any(|allow| allow.covers(wish));
-        unlisted.then(|| "no --allow covers it".to_owned())
+        let unlisted = !self.allow.is_empty() && !self.allow.iter().any(|allow| allow.covers(attributes));
+        unlisted.then(|| "no matching --allow".to_owned())
     }
 }
 
-/// As one would write it.
+/// Formats the policy as command-line flags.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut words: Vec<String> = Vec::new();
-        words.extend(self.read_only.then(|| "--read-only".to_owned()));
-        words.extend(self.deny.iter().map(|deny| format!("--deny {deny}")));
-        words.extend(self.allow.iter().map(|allow| format!("--allow '{allow}'")));
-        f.write_str(&words.join(" "))
+        let mut flags: Vec<String> = Vec::new();
+        flags.extend(self.read_only.then(|| "--read-only".to_owned()));
+        flags.extend(self.deny.iter().map(|deny| format!("--deny {deny}")));
+        flags.extend(self.allow.iter().map(|allow| format!("--allow '{allow}'")));
+        f.write_str(&flags.join(" "))
     }
 }
 
-/// Questions that are put as a `POST` and leave nothing behind: what may I do, who am I.
-fn asks_about_itself(wish: &Wish<'_>) -> bool {
-    let questions = [
+/// Reviews that are sent as `POST` and store nothing, such as `kubectl auth can-i` and `kubectl auth whoami`.
+fn is_self_review(attributes: &RequestAttributes<'_>) -> bool {
+    let reviews = [
         ("authorization.k8s.io", "selfsubjectaccessreviews"),
         ("authorization.k8s.io", "selfsubjectrulesreviews"),
         ("authentication.k8s.io", "selfsubjectreviews"),
     ];
-    let asked = |object: Object<'_>| object.name.is_none() && questions.contains(&(object.group, object.resource));
-    wish.verb == Verb::Create && wish.object.is_some_and(asked)
+    let is_review = |object: ObjectRef<'_>| object.name.is_none() && reviews.contains(&(object.group, object.resource));
+    attributes.verb == RequestVerb::Create && attributes.object.is_some_and(is_review)
 }
 
-/// All policies of a proxy: what one of them refuses is refused.
+/// All policies of a proxy. A request is forwarded if none of them rejects it.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct PolicySet {
     policies: Vec<Policy>,
-    /// The path that the API server's address has.
-    above: Vec<String>,
+    /// Segments of the path in the API server's URL.
+    prefix: Vec<String>,
 }
 
-impl Guard {
-    /// `None`: everything is passed on, and nobody need look.
-    pub(crate) fn new(policies: Vec<Policy>, server_path: &str) -> Result<Option<Self>, Unclear> {
+impl PolicySet {
+    /// Returns `None` if there are no rules, so that no request needs to be checked.
+    pub(crate) fn new(policies: Vec<Policy>, server_path: &str) -> Result<Option<Self>, AmbiguousPath> {
         let policies: Vec<_> = policies.into_iter().filter(|policy| !policy.is_empty()).collect();
         if policies.is_empty() {
             return Ok(None);
         }
-        let above = if server_path.is_empty() { Vec::new() } else { path::segments(server_path)? };
-        Ok(Some(Self { policies, above }))
+        let prefix = if server_path.is_empty() { Vec::new() } else { path::segments(server_path)? };
+        Ok(Some(Self { policies, prefix }))
     }
 
-    /// Whether a request may go on. `upgrade`: the protocol that it is to become.
+    /// Returns an error message if a request is rejected. `upgrade`: the requested protocol.
     pub(crate) fn check<B>(&self, request: &Request<B>, upgrade: Option<&[u8]>) -> Result<(), String> {
-        let unjudged = |why: &dyn fmt::Display| {
+        let unchecked = |why: &dyn fmt::Display| {
             let Self { policies, .. } = self;
             let by = policies.first().map_or("", |policy| policy.set_by.as_str());
-            format!("this proxy has a policy, set by {by}, and passes on no request that it cannot judge: {why}")
+            format!("the policy of this proxy cannot be checked: {why} (set by {by})")
         };
-        let segments = path::segments(request.uri().path()).map_err(|unclear| unjudged(&unclear))?;
-        let below = segments.strip_prefix(self.above.as_slice());
-        let below = below.ok_or_else(|| unjudged(&"it is not below the path of the API server"))?;
-        // On anything else that it may become, requests could come that nobody looks at.
+        let segments = path::segments(request.uri().path()).map_err(|unclear| unchecked(&unclear))?;
+        let below = segments.strip_prefix(self.prefix.as_slice());
+        let below = below.ok_or_else(|| unchecked(&"the path is outside the path of the API server"))?;
+        // Other protocols could carry requests that are not checked.
         let known =
             |protocol: &[u8]| [b"websocket".as_slice(), b"spdy/3.1"].iter().any(|it| it.eq_ignore_ascii_case(protocol));
         if upgrade.is_some_and(|protocol| !known(protocol)) {
-            return Err(unjudged(&"it is to become a protocol that is neither a WebSocket nor SPDY/3.1"));
+            return Err(unchecked(&"unsupported upgrade, only WebSocket and SPDY/3.1 are allowed"));
         }
-        let wish = Wish::of(request, below, upgrade.is_some());
+        if attributes::names_other_method(request.uri().query()) {
+            return Err(unchecked(&"the query overrides the method"));
+        }
+        let attributes = RequestAttributes::of(request, below, upgrade.is_some());
         for policy in &self.policies {
-            if let Some(rule) = policy.broken(&wish) {
-                let (verb, path) = (wish.verb, credlet_api::visible(request.uri().path()));
-                return Err(format!("this proxy does not {verb} {path}: {rule} (set by {})", policy.set_by));
+            if let Some(rule) = policy.violation(&attributes) {
+                let (verb, path) = (attributes.verb, credlet_api::escape_control_chars(request.uri().path()));
+                return Err(format!("this proxy is not allowed to {verb} {path}: {rule} (set by {})", policy.set_by));
             }
         }
         Ok(())
     }
 }
 
-/// All of them, as one would write them.
-impl fmt::Display for Guard {
+/// Whether the API server may forward a request for this path to a pod, service or node (their `proxy` subresource),
+/// with all headers that it does not consume. Returns true for an ambiguous path.
+pub(crate) fn may_reach_workload(path: &str) -> bool {
+    let Ok(segments) = path::segments(&path.to_ascii_lowercase()) else { return true };
+    // The API may be below the path of a gateway, which may contain `api` itself.
+    let roots = (0..segments.len()).filter(|at| ["api", "apis"].contains(&segments[*at].as_str()));
+    let objects: Vec<_> = roots.filter_map(|at| ObjectRef::at(&segments[at..]).1).collect();
+    match objects.as_slice() {
+        [] => segments.iter().any(|segment| segment == "proxy"),
+        objects => objects.iter().any(|object| object.subresource == Some("proxy")),
+    }
+}
+
+/// Formats all policies as command-line flags.
+impl fmt::Display for PolicySet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<_> = self.policies.iter().map(Policy::to_string).collect();
-        f.write_str(&words.join(" "))
+        let flags: Vec<_> = self.policies.iter().map(Policy::to_string).collect();
+        f.write_str(&flags.join(" "))
     }
 }
 

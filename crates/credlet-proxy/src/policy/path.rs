@@ -1,26 +1,26 @@
-//! What a path means, if it means one thing.
+//! Decoding of unambiguous paths.
 
 use crate::percent::decoded;
 
-/// Why nobody can say what a path means. Servers differ in what they make of such paths, so a judgement about them would
-/// be one about something else than what happens.
+/// A path that servers interpret differently. A policy cannot be checked for it, because the API server may see a
+/// different path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unclear {
-    /// A percent sign without two digits behind it, or bytes that are no text.
-    #[error("its path is not escaped as paths are")]
+pub enum AmbiguousPath {
+    /// An invalid percent-encoding, or bytes that are not UTF-8.
+    #[error("invalid percent-encoding in the path")]
     Escape,
-    /// A slash, a backslash, a percent sign or a control character behind an escape; or a backslash or a semicolon as
-    /// it is, which some servers take for a separator.
-    #[error("a segment of its path has characters in it that some servers read otherwise")]
+    /// An encoded slash, backslash, percent sign or control character, or a literal backslash or semicolon, which some
+    /// servers treat as separators.
+    #[error("ambiguous path: servers interpret a character differently")]
     Character,
-    /// `//`, `/./`, `/../`: some servers take them away, others do not.
-    #[error("its path has empty or dotted segments")]
+    /// `//`, `/./` or `/../`, which only some servers normalize.
+    #[error("ambiguous path: unsupported empty or dot segments")]
     Segment,
 }
 
-/// The segments of a path, decoded. A slash at the end is none.
-pub(super) fn segments(path: &str) -> Result<Vec<String>, Unclear> {
-    let path = path.strip_prefix('/').ok_or(Unclear::Segment)?;
+/// Decoded segments of a path. A trailing slash is ignored.
+pub(super) fn segments(path: &str) -> Result<Vec<String>, AmbiguousPath> {
+    let path = path.strip_prefix('/').ok_or(AmbiguousPath::Segment)?;
     if path.is_empty() {
         return Ok(Vec::new());
     }
@@ -28,11 +28,13 @@ pub(super) fn segments(path: &str) -> Result<Vec<String>, Unclear> {
     path.split('/').map(segment).collect()
 }
 
-fn segment(text: &str) -> Result<String, Unclear> {
-    let decoded = decoded(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(Unclear::Escape)?;
+fn segment(text: &str) -> Result<String, AmbiguousPath> {
+    let decoded = decoded(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(AmbiguousPath::Escape)?;
     match decoded.as_str() {
-        "" | "." | ".." => Err(Unclear::Segment),
-        text if text.contains(['/', '\\', '%', ';']) || text.contains(char::is_control) => Err(Unclear::Character),
+        "" | "." | ".." => Err(AmbiguousPath::Segment),
+        text if text.contains(['/', '\\', '%', ';']) || text.contains(char::is_control) => {
+            Err(AmbiguousPath::Character)
+        }
         _ => Ok(decoded),
     }
 }
@@ -42,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_with_one_meaning_is_taken_apart_and_its_escapes_undone() {
+    fn decodes_unambiguous_path() {
         for (path, expected) in [
             ("/", &[] as &[&str]),
             ("/api/v1", &["api", "v1"]),
@@ -56,34 +58,34 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_two_servers_may_read_in_two_ways_is_not_read_at_all() {
+    fn rejects_ambiguous_path() {
         for (path, why) in [
-            ("", Unclear::Segment),
-            ("*", Unclear::Segment),
-            ("api", Unclear::Segment),
-            ("//", Unclear::Segment),
-            ("//api/v1", Unclear::Segment),
-            ("/api//v1", Unclear::Segment),
-            ("/api/v1//", Unclear::Segment),
-            ("/api/./v1", Unclear::Segment),
-            ("/api/..", Unclear::Segment),
-            ("/api/%2e%2E/v1", Unclear::Segment),
-            ("/api/.%2e", Unclear::Segment),
-            ("/pods/x%2Fexec", Unclear::Character),
-            ("/pods/x%2fexec", Unclear::Character),
-            ("/pods/x%5Cexec", Unclear::Character),
-            ("/pods/x\\exec", Unclear::Character),
-            ("/pods/x/%2565xec", Unclear::Character),
-            ("/pods/x/exec%00", Unclear::Character),
-            ("/pods/x/exec%0a", Unclear::Character),
-            ("/pods/x/exec;a=b", Unclear::Character),
-            ("/pods/x/exec%3B", Unclear::Character),
-            ("/pods/x/%zz", Unclear::Escape),
-            ("/pods/x/%6", Unclear::Escape),
-            ("/pods/x/%", Unclear::Escape),
-            ("/pods/x/%+5xec", Unclear::Escape),
-            ("/pods/x/%ff", Unclear::Escape),
-            ("/pods/x/%c0%af", Unclear::Escape),
+            ("", AmbiguousPath::Segment),
+            ("*", AmbiguousPath::Segment),
+            ("api", AmbiguousPath::Segment),
+            ("//", AmbiguousPath::Segment),
+            ("//api/v1", AmbiguousPath::Segment),
+            ("/api//v1", AmbiguousPath::Segment),
+            ("/api/v1//", AmbiguousPath::Segment),
+            ("/api/./v1", AmbiguousPath::Segment),
+            ("/api/..", AmbiguousPath::Segment),
+            ("/api/%2e%2E/v1", AmbiguousPath::Segment),
+            ("/api/.%2e", AmbiguousPath::Segment),
+            ("/pods/x%2Fexec", AmbiguousPath::Character),
+            ("/pods/x%2fexec", AmbiguousPath::Character),
+            ("/pods/x%5Cexec", AmbiguousPath::Character),
+            ("/pods/x\\exec", AmbiguousPath::Character),
+            ("/pods/x/%2565xec", AmbiguousPath::Character),
+            ("/pods/x/exec%00", AmbiguousPath::Character),
+            ("/pods/x/exec%0a", AmbiguousPath::Character),
+            ("/pods/x/exec;a=b", AmbiguousPath::Character),
+            ("/pods/x/exec%3B", AmbiguousPath::Character),
+            ("/pods/x/%zz", AmbiguousPath::Escape),
+            ("/pods/x/%6", AmbiguousPath::Escape),
+            ("/pods/x/%", AmbiguousPath::Escape),
+            ("/pods/x/%+5xec", AmbiguousPath::Escape),
+            ("/pods/x/%ff", AmbiguousPath::Escape),
+            ("/pods/x/%c0%af", AmbiguousPath::Escape),
         ] {
             assert_eq!(segments(path), Err(why), "{path}");
         }

@@ -1,32 +1,32 @@
-//! The rules that an operator writes.
+//! Allow and deny rules as written by the operator.
 
 use std::fmt;
 use std::str::FromStr;
 
+use super::attributes::{RequestAttributes, RequestVerb};
 use super::path;
-use super::wish::{Verb, Wish};
 
-/// Something that is never passed on.
+/// A kind of request that is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Deny {
-    /// Commands in containers.
+pub enum DenyRule {
+    /// Running commands in containers.
     Exec,
-    /// The streams of containers.
+    /// Attaching to containers.
     Attach,
-    /// Ports of pods.
+    /// Forwarding ports of pods.
     PortForward,
-    /// HTTP to pods, services and nodes.
+    /// HTTP requests to pods, services and nodes.
     Proxy,
-    /// Containers that are added to a running pod (`kubectl debug`).
+    /// Adding containers to a running pod (`kubectl debug`).
     Debug,
-    /// Tokens of service accounts, which are good without the proxy.
+    /// Requesting service account tokens, which are valid without the proxy.
     Token,
-    /// Requests in somebody else's name.
+    /// Impersonation.
     Impersonate,
 }
 
-impl Deny {
+impl DenyRule {
     const NAMES: [(&str, Self); 7] = [
         ("exec", Self::Exec),
         ("attach", Self::Attach),
@@ -37,10 +37,10 @@ impl Deny {
         ("impersonate", Self::Impersonate),
     ];
 
-    pub(super) fn covers(self, wish: &Wish<'_>) -> bool {
-        let under = |name: &str| wish.leads_to(name);
-        // The kubelet runs commands, too, and whoever may speak to it may have them run.
-        let of_node = || wish.object.is_none_or(|object| object.resource.eq_ignore_ascii_case("nodes"));
+    pub(super) fn covers(self, attributes: &RequestAttributes<'_>) -> bool {
+        let under = |name: &str| attributes.leads_to(name);
+        // The kubelet API behind a node's `proxy` subresource also runs commands.
+        let of_node = || attributes.object.is_none_or(|object| object.resource.eq_ignore_ascii_case("nodes"));
         let kubelet = under("proxy") && of_node();
         match self {
             Self::Exec => under("exec") || kubelet,
@@ -49,50 +49,49 @@ impl Deny {
             Self::Proxy => under("proxy"),
             Self::Debug => under("ephemeralcontainers"),
             Self::Token => under("token"),
-            Self::Impersonate => wish.impersonates,
+            Self::Impersonate => attributes.impersonates,
         }
     }
 }
 
-impl FromStr for Deny {
+impl FromStr for DenyRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
         found.map(|(_, deny)| *deny).ok_or_else(|| {
             let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-            format!("it is one of {}", names.join(", "))
+            format!("must be one of {}", names.join(", "))
         })
     }
 }
 
-impl fmt::Display for Deny {
+impl fmt::Display for DenyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Self::NAMES.iter().find(|(_, deny)| deny == self).map_or("", |(name, _)| name))
     }
 }
 
-/// Something that is passed on: verbs, and a path below the API server's own.
+/// Requests that are forwarded: verbs and a path below the path of the API server.
 ///
-/// In the path, `*` is one segment, and `**` at the end is all that is there and below: `get,list
-/// /apis/apps/v1/namespaces/*/deployments/**`. The word `discovery` alone is what clients look at before they do
-/// anything.
+/// In the path, `*` matches one segment and a trailing `**` matches any number: `get,list
+/// /apis/apps/v1/namespaces/*/deployments/**`. The rule `discovery` matches the paths of API discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allow {
+pub struct AllowRule {
     text: String,
-    /// Empty: all of them.
-    verbs: Vec<Verb>,
-    paths: Vec<Pattern>,
+    /// Empty: all verbs.
+    verbs: Vec<RequestVerb>,
+    paths: Vec<PathPattern>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pattern {
-    /// `None`: any.
+struct PathPattern {
+    /// `None` matches any segment.
     segments: Vec<Option<String>>,
     and_below: bool,
 }
 
-/// Where an API server says what it has.
+/// Paths of API discovery.
 const DISCOVERY: [&str; 9] = [
     "/api",
     "/api/*",
@@ -105,52 +104,57 @@ const DISCOVERY: [&str; 9] = [
     "/version/openapi",
 ];
 
-impl Allow {
-    pub(super) fn covers(&self, wish: &Wish<'_>) -> bool {
-        (self.verbs.is_empty() || self.verbs.contains(&wish.verb))
-            && self.paths.iter().any(|pattern| pattern.fits(wish.path))
+impl AllowRule {
+    pub(super) fn covers(&self, attributes: &RequestAttributes<'_>) -> bool {
+        (self.verbs.is_empty() || self.verbs.contains(&attributes.verb))
+            && self.paths.iter().any(|pattern| pattern.matches(attributes.path))
     }
 }
 
-impl Pattern {
-    fn fits(&self, path: &[String]) -> bool {
+impl PathPattern {
+    fn matches(&self, path: &[String]) -> bool {
         let lengths =
             if self.and_below { path.len() >= self.segments.len() } else { path.len() == self.segments.len() };
-        lengths && self.segments.iter().zip(path).all(|(wanted, found)| wanted.as_ref().is_none_or(|it| it == found))
+        lengths
+            && self.segments.iter().zip(path).all(|(expected, found)| expected.as_ref().is_none_or(|it| it == found))
     }
 }
 
-impl FromStr for Pattern {
+impl FromStr for PathPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut segments = path::segments(text).map_err(|unclear| match text.starts_with('/') {
             true => unclear.to_string(),
-            false => "its path begins with a slash".to_owned(),
+            false => "the path must begin with a slash".to_owned(),
         })?;
         let and_below = segments.pop_if(|last| last == "**").is_some();
         let one = |segment: String| match segment.as_str() {
             "*" => Ok(None),
-            text if text.contains('*') => Err("`*` is a whole segment of its path, and `**` the last one".to_owned()),
+            text if text.contains('*') => {
+                Err("`*` must be a whole segment of the path, and `**` the last one".to_owned())
+            }
             _ => Ok(Some(segment)),
         };
         Ok(Self { segments: segments.into_iter().map(one).collect::<Result<_, _>>()?, and_below })
     }
 }
 
-impl FromStr for Allow {
+impl FromStr for AllowRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "discovery" {
             let paths = DISCOVERY.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
-            return Ok(Self { text: text.to_owned(), verbs: vec![Verb::Get], paths });
+            return Ok(Self { text: text.to_owned(), verbs: vec![RequestVerb::Get], paths });
         }
-        let mut words = text.split_whitespace();
-        let (Some(written), Some(path), None) = (words.next(), words.next(), words.next()) else {
-            return Err("it has verbs and a path, as in `get,list /api/v1/namespaces/shop/**`".to_owned());
+        let mut parts = text.split_whitespace();
+        let (Some(written), Some(path), None) = (parts.next(), parts.next(), parts.next()) else {
+            return Err("must be verbs and a path, as in `get,list /api/v1/namespaces/shop/**`".to_owned());
         };
-        let verb = |name: &str| name.parse().map_err(|()| format!("{:?} is no verb", credlet_api::visible(name)));
+        let verb = |name: &str| {
+            name.parse().map_err(|()| format!("unknown verb {:?}", credlet_api::escape_control_chars(name)))
+        };
         let verbs = match written {
             "*" => Vec::new(),
             verbs => verbs.split(',').map(verb).collect::<Result<_, _>>()?,
@@ -159,7 +163,7 @@ impl FromStr for Allow {
     }
 }
 
-impl fmt::Display for Allow {
+impl fmt::Display for AllowRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -170,27 +174,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_that_is_none_is_said_to_be_none() {
+    fn rejects_invalid_rules() {
         for (text, why) in [
             ("", "verbs and a path"),
             ("get", "verbs and a path"),
             ("get /a /b", "verbs and a path"),
-            ("GET /a", "is no verb"),
-            ("get,, /a", "is no verb"),
-            ("get a", "begins with a slash"),
-            ("get /a/../b", "dotted"),
-            ("get /a/%zz", "escaped"),
+            ("GET /a", "unknown verb"),
+            ("get,, /a", "unknown verb"),
+            ("get a", "must begin with a slash"),
+            ("get /a/../b", "dot segments"),
+            ("get /a/%zz", "percent-encoding"),
             ("get /a*", "whole segment"),
             ("get /**/a", "whole segment"),
         ] {
-            let error = text.parse::<Allow>().unwrap_err();
+            let error = text.parse::<AllowRule>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
-        assert!("Exec".parse::<Deny>().unwrap_err().contains("one of exec, attach, port-forward"));
+        assert!("Exec".parse::<DenyRule>().unwrap_err().contains("one of exec, attach, port-forward"));
     }
 
     #[test]
-    fn a_pattern_fits_what_it_says_and_nothing_beside_it() {
+    fn pattern_matches_segments() {
         for (pattern, path, fits) in [
             ("/a/b", "/a/b", true),
             ("/a/b", "/a/b/", true),
@@ -207,7 +211,7 @@ mod tests {
             ("/a%20b", "/a%20b", true),
         ] {
             let path = path::segments(path).unwrap();
-            assert_eq!(pattern.parse::<Pattern>().unwrap().fits(&path), fits, "{pattern} {path:?}");
+            assert_eq!(pattern.parse::<PathPattern>().unwrap().matches(&path), fits, "{pattern} {path:?}");
         }
     }
 }

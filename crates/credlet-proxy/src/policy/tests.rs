@@ -1,10 +1,10 @@
 use super::*;
 
-fn policy(words: &str) -> Policy {
+fn policy(flags: &str) -> Policy {
     let mut policy = Policy::new("the test");
-    for word in words.split('+').map(str::trim).filter(|word| !word.is_empty()) {
-        match word.split_once(' ') {
-            None => policy.read_only = word == "--read-only",
+    for flag in flags.split('+').map(str::trim).filter(|flag| !flag.is_empty()) {
+        match flag.split_once(' ') {
+            None => policy.read_only = flag == "--read-only",
             Some(("--deny", what)) => policy.deny.push(what.parse().unwrap()),
             Some((_, what)) => policy.allow.push(what.parse().unwrap()),
         }
@@ -18,19 +18,19 @@ fn request(line: &str) -> Request<()> {
 }
 
 #[track_caller]
-fn check(words: &str, passed: &[&str], refused: &[&str]) {
-    let guard = Guard::new(vec![policy(words)], "").unwrap().unwrap();
+fn check(flags: &str, passed: &[&str], refused: &[&str]) {
+    let policies = PolicySet::new(vec![policy(flags)], "").unwrap().unwrap();
     for line in passed {
-        assert_eq!(guard.check(&request(line), None), Ok(()), "{words}: {line}");
+        assert_eq!(policies.check(&request(line), None), Ok(()), "{flags}: {line}");
     }
     for line in refused {
-        let message = guard.check(&request(line), None).expect_err(line);
+        let message = policies.check(&request(line), None).expect_err(line);
         assert!(message.contains("the test"), "{message}");
     }
 }
 
 #[test]
-fn read_only_lets_through_what_changes_nothing() {
+fn read_only_rejects_changes() {
     check(
         "--read-only",
         &[
@@ -74,8 +74,8 @@ fn read_only_lets_through_what_changes_nothing() {
 }
 
 #[test]
-fn a_way_around_by_the_spelling_of_a_path_is_refused_as_unclear_by_every_policy() {
-    for words in ["--read-only", "--deny exec", "--allow * /**"] {
+fn ambiguous_path_is_rejected_by_every_policy() {
+    for flags in ["--read-only", "--deny exec", "--allow * /**"] {
         let spellings = [
             "GET /api/v1/namespaces/shop/pods/web%2Fexec",
             "GET /api/v1/namespaces/shop/pods/web/%2565xec",
@@ -87,16 +87,16 @@ fn a_way_around_by_the_spelling_of_a_path_is_refused_as_unclear_by_every_policy(
             "GET /api/v1/namespaces/shop/pods/web/exec%00",
             "GET /api/v1/namespaces/shop/pods/web/%zz",
         ];
-        let guard = Guard::new(vec![policy(words)], "").unwrap().unwrap();
+        let policies = PolicySet::new(vec![policy(flags)], "").unwrap().unwrap();
         for line in spellings {
-            let message = guard.check(&request(line), None).expect_err(line);
-            assert!(message.contains("cannot judge") && message.contains("set by the test"), "{message}");
+            let message = policies.check(&request(line), None).expect_err(line);
+            assert!(message.contains("cannot be checked") && message.contains("set by the test"), "{message}");
         }
     }
 }
 
 #[test]
-fn what_is_denied_is_denied_by_every_method_and_the_rest_goes_on() {
+fn deny_applies_to_every_method() {
     let pod = "/api/v1/namespaces/shop/pods/web";
     let kubelet = "GET /api/v1/nodes/one/proxy/run/shop/web/main";
     check(
@@ -118,18 +118,18 @@ fn what_is_denied_is_denied_by_every_method_and_the_rest_goes_on() {
 }
 
 #[test]
-fn acting_for_somebody_else_is_denied_by_the_headers_that_say_so() {
-    let guard = Guard::new(vec![policy("--deny impersonate")], "").unwrap().unwrap();
-    assert_eq!(guard.check(&request("GET /version"), None), Ok(()));
+fn deny_impersonate_checks_headers() {
+    let policies = PolicySet::new(vec![policy("--deny impersonate")], "").unwrap().unwrap();
+    assert_eq!(policies.check(&request("GET /version"), None), Ok(()));
     for name in ["Impersonate-User", "impersonate-group", "Impersonate-Uid", "Impersonate-Extra-Scopes"] {
         let mut request = request("GET /version");
         request.headers_mut().insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), "x".parse().unwrap());
-        assert!(guard.check(&request, None).unwrap_err().contains("--deny impersonate"), "{name}");
+        assert!(policies.check(&request, None).unwrap_err().contains("--deny impersonate"), "{name}");
     }
 }
 
 #[test]
-fn to_read_one_object_is_no_watch_whatever_its_query_says() {
+fn get_of_one_object_is_not_a_watch() {
     check(
         "--allow list,watch /api/v1/namespaces/shop/**",
         &["GET /api/v1/namespaces/shop/pods?watch=1", "GET /api/v1/namespaces/shop/pods"],
@@ -142,7 +142,7 @@ fn to_read_one_object_is_no_watch_whatever_its_query_says() {
 }
 
 #[test]
-fn with_a_list_only_what_is_on_it_goes_on() {
+fn allow_rejects_unlisted_requests() {
     check(
         "--allow get,list,watch /api/v1/namespaces/shop/** + --allow create /apis/batch/v1/namespaces/*/jobs + --allow discovery",
         &[
@@ -159,7 +159,7 @@ fn with_a_list_only_what_is_on_it_goes_on() {
             "GET /api/v1/namespaces/other/pods",
             "GET /api/v1/pods",
             "DELETE /api/v1/namespaces/shop/pods/web",
-            // A line is no `get`, whatever its method.
+            // A streaming request is not a `get`, whatever its method.
             "GET /api/v1/namespaces/shop/pods/web/exec",
             "GET /apis/batch/v1/namespaces/any/jobs",
             "POST /apis/batch/v1/namespaces/any/jobs/x/status",
@@ -173,43 +173,90 @@ fn with_a_list_only_what_is_on_it_goes_on() {
 }
 
 #[test]
-fn what_becomes_another_protocol_is_no_reading_and_only_two_protocols_are_known() {
-    let guard = |words: &str| Guard::new(vec![policy(words)], "").unwrap().unwrap();
+fn upgrade_is_not_read_only() {
+    let policies = |flags: &str| PolicySet::new(vec![policy(flags)], "").unwrap().unwrap();
     let watch = request("GET /api/v1/pods?watch=1");
     for protocol in ["websocket", "WebSocket", "SPDY/3.1"] {
-        assert!(guard("--read-only").check(&watch, Some(protocol.as_bytes())).is_err(), "{protocol}");
-        assert!(guard("--allow get,watch /**").check(&watch, Some(protocol.as_bytes())).is_err(), "{protocol}");
-        assert_eq!(guard("--deny exec").check(&watch, Some(protocol.as_bytes())), Ok(()), "{protocol}");
+        assert!(policies("--read-only").check(&watch, Some(protocol.as_bytes())).is_err(), "{protocol}");
+        assert!(policies("--allow get,watch /**").check(&watch, Some(protocol.as_bytes())).is_err(), "{protocol}");
+        assert_eq!(policies("--deny exec").check(&watch, Some(protocol.as_bytes())), Ok(()), "{protocol}");
     }
     for protocol in ["tls/1.2", "websocket, x", "x"] {
-        let message = guard("--deny exec").check(&watch, Some(protocol.as_bytes())).unwrap_err();
-        assert!(message.contains("cannot judge"), "{message}");
+        let message = policies("--deny exec").check(&watch, Some(protocol.as_bytes())).unwrap_err();
+        assert!(message.contains("cannot be checked"), "{message}");
     }
 }
 
 #[test]
-fn paths_are_those_below_the_servers_own_and_nothing_beside_it_is_passed_on() {
-    let guard = Guard::new(vec![policy("--deny exec + --allow * /api/**")], "/k8s/clusters/c-1").unwrap().unwrap();
-    let ask = |line| guard.check(&request(line), None);
-    assert_eq!(ask("GET /k8s/clusters/c-1/api/v1/pods"), Ok(()));
-    assert_eq!(ask("GET /k8s/clusters/c%2D1/api/v1/pods"), Ok(()));
-    assert!(ask("GET /k8s/clusters/c-1/api/v1/namespaces/a/pods/x/exec").unwrap_err().contains("--deny exec"));
+fn path_outside_server_prefix_is_rejected() {
+    let policies =
+        PolicySet::new(vec![policy("--deny exec + --allow * /api/**")], "/k8s/clusters/c-1").unwrap().unwrap();
+    let check = |line| policies.check(&request(line), None);
+    assert_eq!(check("GET /k8s/clusters/c-1/api/v1/pods"), Ok(()));
+    assert_eq!(check("GET /k8s/clusters/c%2D1/api/v1/pods"), Ok(()));
+    assert!(check("GET /k8s/clusters/c-1/api/v1/namespaces/a/pods/x/exec").unwrap_err().contains("--deny exec"));
     for line in ["GET /k8s/clusters/c-2/api/v1/pods", "GET /v3/users", "GET /api/v1/pods", "GET /k8s/clusters"] {
-        assert!(ask(line).unwrap_err().contains("not below"), "{line}");
+        assert!(check(line).unwrap_err().contains("outside the path"), "{line}");
     }
-    assert!(Guard::new(vec![policy("--read-only")], "/a/../b").is_err());
+    assert!(PolicySet::new(vec![policy("--read-only")], "/a/../b").is_err());
 }
 
 #[test]
-fn two_policies_are_both_held_each_is_named_and_none_at_all_costs_nothing() {
+fn all_policies_apply() {
     let mut own = policy("--deny exec");
-    own.set_by = "somebody else".into();
-    let guard = Guard::new(vec![policy("--read-only"), own], "").unwrap().unwrap();
-    assert_eq!(guard.to_string(), "--read-only --deny exec");
+    own.set_by = "another test".into();
+    let policies = PolicySet::new(vec![policy("--read-only"), own], "").unwrap().unwrap();
+    assert_eq!(policies.to_string(), "--read-only --deny exec");
     assert_eq!(
-        guard.check(&request("POST /x"), None).unwrap_err(),
-        "this proxy does not create /x: --read-only (set by the test)"
+        policies.check(&request("POST /x"), None).unwrap_err(),
+        "this proxy is not allowed to create /x: --read-only (set by the test)"
     );
-    assert_eq!(guard.check(&request("GET /x"), None), Ok(()));
-    assert!(Guard::new(vec![Policy::new("x"), Policy::new("y")], "/a/../b").unwrap().is_none());
+    assert_eq!(policies.check(&request("GET /x"), None), Ok(()));
+    assert!(PolicySet::new(vec![Policy::new("x"), Policy::new("y")], "/a/../b").unwrap().is_none());
+}
+
+#[test]
+fn method_override_in_query_is_rejected() {
+    for flags in ["--read-only", "--deny exec", "--allow * /**"] {
+        let policies = PolicySet::new(vec![policy(flags)], "").unwrap().unwrap();
+        for query in
+            ["_method=DELETE", "a=b&%5fmethod=DELETE", "X-HTTP-Method-Override=PUT", "_HttpMethod=PATCH", "$method=x"]
+        {
+            let message = policies.check(&request(&format!("GET /api/v1/pods?{query}")), None).unwrap_err();
+            assert!(message.contains("overrides the method"), "{message}");
+        }
+        assert_eq!(policies.check(&request("GET /api/v1/pods?method=x&a_method=y"), None), Ok(()));
+    }
+}
+
+#[test]
+fn recognizes_workload_paths() {
+    for path in [
+        "/api/v1/namespaces/x/services/echo/proxy",
+        "/api/v1/namespaces/x/services/https:echo:443/proxy/a/b",
+        "/api/v1/namespaces/x/pods/echo:80/proxy/",
+        "/api/v1/nodes/one/proxy/logs",
+        "/api/v1/proxy/namespaces/x/services/echo",
+        "/api/v1/namespaces/x/services/echo/%70roxy/",
+        "/api/v1/namespaces/x/services/echo/%2570roxy/",
+        "/api/v1/namespaces/x/services/echo%2fproxy/",
+        "/api/v1/namespaces/x/services/echo//proxy/",
+        "/api/v1/namespaces/x/services/../services/echo/proxy",
+        "/API/v1/namespaces/x/services/echo/PROXY",
+        "/k8s/clusters/c-1/api/v1/namespaces/x/services/echo/proxy/",
+        "/api/east/api/v1/namespaces/x/services/echo/proxy/",
+        "/oapi/v1/namespaces/x/services/echo/proxy",
+    ] {
+        assert!(may_reach_workload(path), "{path}");
+    }
+    for path in [
+        "/version",
+        "/api/v1/namespaces/proxy/pods",
+        "/api/v1/namespaces/x/services/proxy",
+        "/api/v1/namespaces/x/pods/web/exec",
+        "/apis/apps/v1/namespaces/x/deployments/proxy/scale",
+        "/k8s/clusters/c-1/api/v1/namespaces/proxy/pods",
+    ] {
+        assert!(!may_reach_workload(path), "{path}");
+    }
 }

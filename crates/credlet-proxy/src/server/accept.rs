@@ -1,7 +1,8 @@
-//! From a listening socket to requests.
+//! Accepts connections, authenticates clients and serves HTTP on each connection.
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,292 +20,339 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::authority::Authorities;
+use super::authority::AllowedAuthorities;
 use super::connect;
-use super::metrics::InFlight;
-use super::neighbours::{GivenBy, Neighbours, Port};
-use super::options::Guise;
-use super::peer::Peers;
-use super::shared::SharedDoor;
-use super::stack::{LARGEST_HEAD, Reply, Stack};
+use super::group_listener::GroupListener;
+use super::metrics::InFlightGuard;
+use super::options::BridgeMode;
+use super::peer::AllowedPeers;
+use super::pending::{ConnectionLimits, PeerOwners, PendingConnections, PendingSlot, QuotaShare, SlotTask, UserQuota};
+use super::pipeline::{MAX_HEAD_SIZE, ProxyBody, RequestPipeline};
+use super::siblings::{CertificateIssuer, SharedPort, SiblingDaemons};
 
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Timeout of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection may go without the head of a request. Longer than clients keep idle ones (90 s), so that it is
-/// they who close them: a request that meets a closing connection may be lost.
-const HEAD: Duration = Duration::from_secs(120);
+/// Timeout for the head of the next request. It exceeds the idle timeout of clients (90 s), so that clients close idle
+/// connections: a request on a connection that the server is closing may be lost.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How many headers a request may have. Whoever acts for a member of many groups has one for each.
-const MOST_HEADERS: usize = 1_000;
+/// Maximum number of headers of a request. Impersonation sends one header per group.
+const MAX_HEADERS: usize = 1_000;
 
-/// The ways in.
+/// All listening sockets of a proxy.
 #[derive(Debug)]
-pub(super) struct Doors {
+pub(super) struct Listeners {
     pub(super) socket: UnixListener,
-    pub(super) peers: Peers,
-    /// `None`: the socket speaks no TLS.
+    pub(super) peers: AllowedPeers,
+    /// `None`: plain HTTP on the socket.
     pub(super) socket_tls: Option<Arc<ServerConfig>>,
-    pub(super) socket_authorities: Arc<Authorities>,
-    pub(super) loopback: Option<LoopbackDoor>,
-    pub(super) shared: Option<SharedDoor>,
+    pub(super) socket_authorities: Arc<AllowedAuthorities>,
+    pub(super) loopback: Option<LoopbackListener>,
+    pub(super) shared: Option<GroupListener>,
 }
 
-/// A port of 127.0.0.1.
+/// Listener on a port of 127.0.0.1.
 #[derive(Debug)]
-pub(super) struct LoopbackDoor {
-    pub(super) port: Port,
-    /// Where neighbours hand over what has come to them there and is for us.
-    pub(super) beside: UnixListener,
-    pub(super) guise: Guise,
+pub(super) struct LoopbackListener {
+    pub(super) port: SharedPort,
+    /// Receives connections that sibling daemons accepted on the shared port.
+    pub(super) handover: UnixListener,
+    pub(super) mode: BridgeMode,
     pub(super) tls: Arc<ServerConfig>,
-    pub(super) authorities: Arc<Authorities>,
+    pub(super) authorities: Arc<AllowedAuthorities>,
+    pub(super) owners: Arc<PeerOwners>,
 }
 
-impl LoopbackDoor {
-    /// Never returns if there is none.
-    async fn accept(door: Option<&Self>) -> io::Result<(TcpStream, &Self)> {
-        match door {
-            Some(door) => Ok((door.port.listener.accept().await?.0, door)),
+impl LoopbackListener {
+    /// Pending forever if there is no listener.
+    async fn accept(listener: Option<&Self>) -> io::Result<(TcpStream, SocketAddr, &Self)> {
+        match listener {
+            Some(listener) => listener.port.listener.accept().await.map(|(stream, remote)| (stream, remote, listener)),
             None => std::future::pending().await,
         }
     }
 
-    /// The same for what neighbours hand over.
-    async fn accept_beside(door: Option<&Self>) -> io::Result<(UnixStream, &Self)> {
-        match door {
-            Some(door) => Ok((door.beside.accept().await?.0, door)),
+    /// Accepts a connection from a sibling daemon. Pending forever if there is no listener.
+    async fn next_handover(listener: Option<&Self>) -> io::Result<(UnixStream, &Self)> {
+        match listener {
+            Some(listener) => Ok((listener.handover.accept().await?.0, listener)),
             None => std::future::pending().await,
         }
     }
 }
 
-/// Never returns if there is none.
-async fn accept_shared(door: Option<&SharedDoor>) -> io::Result<(UnixStream, &SharedDoor)> {
-    match door {
-        Some(door) => Ok((door.listener.accept().await?.0, door)),
+/// Pending forever if there is no listener.
+async fn accept_shared(listener: Option<&GroupListener>) -> io::Result<(UnixStream, &GroupListener)> {
+    match listener {
+        Some(listener) => Ok((listener.listener.accept().await?.0, listener)),
         None => std::future::pending().await,
     }
 }
 
-/// The connections that are open.
-pub(super) struct Connections {
-    stack: Arc<Stack>,
-    ending: watch::Receiver<bool>,
+/// The open connections of a proxy.
+pub(super) struct ConnectionSet {
+    pipeline: Arc<RequestPipeline>,
+    shutdown: watch::Receiver<bool>,
     open: JoinSet<()>,
+    /// Connections to the port whose owning user is not known yet.
+    unchecked: Arc<PendingConnections>,
+    /// Connections before the end of the handshake, or before the first request where there is no handshake. Each
+    /// listener has its own limit, so that group members cannot block the owner.
+    at_port: Arc<PendingConnections>,
+    at_socket: Arc<PendingConnections>,
+    at_shared: Arc<PendingConnections>,
+    user_quota: Arc<UserQuota>,
 }
 
-impl Connections {
-    pub(super) fn new(stack: Arc<Stack>, ending: watch::Receiver<bool>) -> Self {
-        Self { stack, ending, open: JoinSet::new() }
+impl ConnectionSet {
+    pub(super) fn new(pipeline: Arc<RequestPipeline>, shutdown: watch::Receiver<bool>) -> Self {
+        let limits = ConnectionLimits::of_this_process();
+        let [at_port, at_socket, at_shared] = [(); 3].map(|()| PendingConnections::new(limits.handshakes));
+        let unchecked = PendingConnections::new(limits.unchecked);
+        let user_quota = UserQuota::new(limits.per_user);
+        Self { pipeline, shutdown, open: JoinSet::new(), unchecked, at_port, at_socket, at_shared, user_quota }
     }
 
-    /// Takes one in, or notes that one has ended. May be dropped at any time.
-    pub(super) async fn accept(&mut self, doors: &Doors) {
+    /// Accepts one connection or reaps one that is closed. Cancel safe.
+    pub(super) async fn accept(&mut self, listeners: &Listeners) {
         let accepted = tokio::select! {
-            accepted = doors.socket.accept() => accepted.map(|(stream, _)| self.enter_socket(stream, doors)),
-            accepted = LoopbackDoor::accept(doors.loopback.as_ref()) => {
-                accepted.map(|(stream, door)| self.enter_loopback(stream, door))
+            accepted = listeners.socket.accept() => accepted.map(|(stream, _)| self.accept_socket(stream, listeners)),
+            accepted = LoopbackListener::accept(listeners.loopback.as_ref()) => {
+                accepted.map(|(stream, remote, listener)| self.accept_loopback(stream, remote, listener))
             }
-            accepted = LoopbackDoor::accept_beside(doors.loopback.as_ref()) => {
-                accepted.map(|(stream, door)| self.enter_beside(stream, door))
+            accepted = LoopbackListener::next_handover(listeners.loopback.as_ref()) => {
+                accepted.map(|(stream, listener)| self.accept_handover(stream, listener))
             }
-            accepted = accept_shared(doors.shared.as_ref()) => {
-                accepted.map(|(stream, door)| self.enter_shared(stream, door, doors))
+            accepted = accept_shared(listeners.shared.as_ref()) => {
+                accepted.map(|(stream, listener)| self.accept_group(stream, listener, listeners))
             }
             Some(_) = self.open.join_next() => return,
         };
         if let Err(error) = accepted {
-            // Out of descriptors, most likely. Trying again at once would only burn time.
-            tracing::warn!(%error, "a connection could not be accepted");
+            // Probably out of file descriptors. An immediate retry would fail again.
+            tracing::warn!(%error, "failed to accept a connection");
+            for pending in [&self.unchecked, &self.at_port, &self.at_shared, &self.at_socket] {
+                pending.evict_oldest();
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Takes in whoever has connected but was not seen yet, and gives them a moment to send what they came for: their
-    /// requests are not for the next proxy, and may not be sent twice.
-    pub(super) async fn accept_waiting(&mut self, doors: &Doors) {
-        const MOMENT: Duration = Duration::from_millis(50);
-        let over = tokio::time::sleep(MOMENT);
+    /// Accepts the connections in the listen backlog and waits briefly for their requests. The clients cannot retry all
+    /// of them on the next proxy, because a request may have been sent.
+    pub(super) async fn accept_backlog(&mut self, listeners: &Listeners) {
+        const SETTLE_TIME: Duration = Duration::from_millis(50);
+        let over = tokio::time::sleep(SETTLE_TIME);
         tokio::pin!(over);
         loop {
             tokio::select! {
-                () = self.accept(doors) => {}
+                () = self.accept(listeners) => {}
                 () = &mut over => return,
             }
         }
     }
 
-    /// Returns when all have ended.
-    pub(super) async fn ended(mut self) {
+    /// Returns when all connections are closed.
+    pub(super) async fn drain(mut self) {
         while self.open.join_next().await.is_some() {}
     }
 
-    fn enter_socket(&mut self, stream: UnixStream, doors: &Doors) {
-        if !doors.peers.admit(&stream) {
-            self.stack.metrics.refused();
-            return;
-        }
-        let guest = self.guest(&doors.socket_authorities);
-        match &doors.socket_tls {
-            None => self.open.spawn(guest.speak_http1(stream)),
-            Some(tls) => self.open.spawn(guest.shake_hands(stream, tls.clone())),
-        };
+    fn accept_socket(&mut self, stream: UnixStream, listeners: &Listeners) {
+        let Some(share) = self.share(listeners.peers.admit(&stream)) else { return };
+        let (connection, task) = self.connection(&listeners.socket_authorities, &self.at_socket, share);
+        task.set(match &listeners.socket_tls {
+            None => self.open.spawn(connection.serve_http1(stream)),
+            Some(tls) => self.open.spawn(connection.accept_tls(stream, tls.clone())),
+        });
     }
 
-    fn enter_shared(&mut self, stream: UnixStream, door: &SharedDoor, doors: &Doors) {
-        if !door.admit(&stream) {
-            self.stack.metrics.refused();
-            return;
-        }
-        let guest = self.guest(&doors.socket_authorities);
-        self.open.spawn(guest.speak_http1(stream));
+    fn accept_group(&mut self, stream: UnixStream, listener: &GroupListener, listeners: &Listeners) {
+        let Some(share) = self.share(listener.admit(&stream)) else { return };
+        let (connection, task) = self.connection(&listeners.socket_authorities, &self.at_shared, share);
+        task.set(self.open.spawn(connection.serve_http1(stream)));
     }
 
-    fn enter_loopback(&mut self, stream: TcpStream, door: &LoopbackDoor) {
-        // Else an answer in two parts waits for the client's delayed acknowledgement.
+    /// Counts the connection against the quota of its user, unless that is the proxy's user. Returns `None` if the
+    /// connection is rejected.
+    fn share(&self, admitted: Option<u32>) -> Option<Option<QuotaShare>> {
+        let own = rustix::process::geteuid().as_raw();
+        let share = admitted.and_then(|uid| match uid {
+            uid if uid == own => Some(None),
+            uid => self.user_quota.take(uid).map(Some),
+        });
+        if share.is_none() {
+            self.pipeline.metrics.record_rejected_connection();
+        }
+        share
+    }
+
+    fn accept_loopback(&mut self, stream: TcpStream, remote: SocketAddr, listener: &LoopbackListener) {
+        // Nagle's algorithm would delay the second part of a response until the client's delayed ACK.
         let _ = stream.set_nodelay(true);
-        let (guest, tls, neighbours) = (self.guest(&door.authorities), door.tls.clone(), door.port.neighbours.clone());
-        match door.guise {
-            Guise::Server => self.open.spawn(guest.say_whose(stream, tls, neighbours)),
-            Guise::Proxy => self.open.spawn(guest.ask_for_tunnel(stream, tls, neighbours)),
-        };
+        let (mut connection, task) = self.connection(&listener.authorities, &self.unchecked, None);
+        let (tls, siblings, owners) = (listener.tls.clone(), listener.port.siblings.clone(), listener.owners.clone());
+        let (mode, at_port) = (listener.mode, self.at_port.clone());
+        task.set(self.open.spawn(async move {
+            if owners.is_foreign(remote).await {
+                return connection.pipeline.metrics.record_rejected_connection();
+            }
+            connection.slot.move_to(&at_port);
+            match mode {
+                BridgeMode::Server => Box::pin(connection.route_by_client_cert(stream, tls, siblings)).await,
+                BridgeMode::ProxyUrl => Box::pin(connection.accept_connect_tunnel(stream, tls, siblings)).await,
+            }
+        }));
     }
 
-    fn enter_beside(&mut self, stream: UnixStream, door: &LoopbackDoor) {
-        // Whoever else may send requests by the sockets, the port is this user's own.
-        if !Peers::new(Vec::new()).admit(&stream) {
-            self.stack.metrics.refused();
+    fn accept_handover(&mut self, stream: UnixStream, listener: &LoopbackListener) {
+        // `also_serve` applies to the socket only; the port belongs to this user.
+        if AllowedPeers::new(Vec::new()).admit(&stream).is_none() {
+            self.pipeline.metrics.record_rejected_connection();
             return;
         }
-        let guest = self.guest(&door.authorities);
-        self.open.spawn(guest.speak_as_handed_over(stream));
+        let (connection, task) = self.connection(&listener.authorities, &self.at_socket, None);
+        task.set(self.open.spawn(connection.serve_handover(stream)));
     }
 
-    fn guest(&self, authorities: &Arc<Authorities>) -> Guest {
-        Guest { stack: self.stack.clone(), authorities: Some(authorities.clone()), ending: self.ending.clone() }
+    fn connection(
+        &self,
+        authorities: &Arc<AllowedAuthorities>,
+        pending: &Arc<PendingConnections>,
+        share: Option<QuotaShare>,
+    ) -> (ClientConnection, SlotTask) {
+        let (slot, task) = pending.enter();
+        let (pipeline, shutdown) = (self.pipeline.clone(), self.shutdown.clone());
+        (ClientConnection { pipeline, authorities: Some(authorities.clone()), shutdown, slot: slot.with(share) }, task)
     }
 }
 
-/// One connection.
-struct Guest {
-    stack: Arc<Stack>,
-    /// `None`: it is somebody else's guest.
-    authorities: Option<Arc<Authorities>>,
-    ending: watch::Receiver<bool>,
+/// A client connection and the state for serving it.
+struct ClientConnection {
+    pipeline: Arc<RequestPipeline>,
+    /// `None` if the client belongs to another proxy. Its requests get a `401`.
+    authorities: Option<Arc<AllowedAuthorities>>,
+    shutdown: watch::Receiver<bool>,
+    /// Pending until the handshake is complete, or until the first request where there is no handshake.
+    slot: PendingSlot,
 }
 
-impl Guest {
-    async fn ask_for_tunnel(self, mut stream: TcpStream, tls: Arc<ServerConfig>, neighbours: Arc<Neighbours>) {
+impl ClientConnection {
+    async fn accept_connect_tunnel(self, mut stream: TcpStream, tls: Arc<ServerConfig>, siblings: Arc<SiblingDaemons>) {
         let Some(authorities) = &self.authorities else { return };
-        match connect::hear(&mut stream, authorities).await {
+        match connect::read_request(&mut stream, authorities).await {
             Ok(ahead) => {
-                if let Ok(tunnel) = connect::open(stream, ahead).await {
-                    self.say_whose(tunnel, tls, neighbours).await;
+                if let Ok(tunnel) = connect::establish(stream, ahead).await {
+                    self.route_by_client_cert(tunnel, tls, siblings).await;
                 }
             }
-            Err(trouble) => {
-                tracing::warn!(?trouble, "a connection is refused before its handshake");
-                self.stack.metrics.refused();
-                // Who has gone needs no answer.
-                let _ = connect::refuse(stream, trouble).await;
+            Err(error) => {
+                tracing::warn!(?error, "rejected CONNECT request");
+                self.pipeline.metrics.record_rejected_connection();
+                // The client may have closed the connection.
+                let _ = connect::reject(stream, error).await;
             }
         }
     }
 
-    /// At the port, where the kernel may have chosen another of those who listen than the client means.
-    async fn say_whose<S>(mut self, stream: S, tls: Arc<ServerConfig>, neighbours: Arc<Neighbours>)
+    /// Serves a connection to the shared port, for which the kernel may have chosen a daemon other than the one that
+    /// the client's certificate names.
+    async fn route_by_client_cert<S>(mut self, stream: S, tls: Arc<ServerConfig>, siblings: Arc<SiblingDaemons>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let Some(stream) = Box::pin(self.handshake(stream, tls)).await else { return };
-        match neighbours.whose(stream.get_ref().1) {
-            Some(GivenBy::Us) => return self.speak(stream).await,
-            Some(GivenBy::Neighbour(name)) => {
-                if let Ok(neighbour) = neighbours.call(&name).await {
-                    tracing::debug!(name, "a connection is handed over to the proxy that it is for");
-                    return self.hand_over(stream, neighbour).await;
+        match siblings.issuer_of(stream.get_ref().1) {
+            Some(CertificateIssuer::Own) => return self.serve_http(stream).await,
+            Some(CertificateIssuer::Sibling(name)) => {
+                if let Ok(sibling) = siblings.connect(&name).await {
+                    tracing::debug!(name, "handed over connection to sibling daemon");
+                    return self.hand_over(stream, sibling).await;
                 }
             }
             None => {}
         }
-        tracing::info!("a client of a proxy that is gone is told to ask again");
+        tracing::info!("rejected client of an exited daemon");
         self.authorities = None;
-        self.speak(stream).await;
+        self.serve_http(stream).await;
     }
 
-    async fn shake_hands<S>(self, stream: S, tls: Arc<ServerConfig>)
+    async fn accept_tls<S>(self, stream: S, tls: Arc<ServerConfig>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         if let Some(stream) = Box::pin(self.handshake(stream, tls)).await {
-            self.speak(stream).await;
+            self.serve_http(stream).await;
         }
     }
 
-    /// What it gives comes in a box, for it is large, and a future that it is handed to has a place of that size.
+    /// Boxed, because the stream is large and every future that holds it would reserve its size.
     async fn handshake<S>(&self, stream: S, tls: Arc<ServerConfig>) -> Option<Box<TlsStream<S>>>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        match tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)).await {
-            Ok(Ok(stream)) => Some(Box::new(stream)),
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(tls).accept(stream)).await {
+            Ok(Ok(stream)) => {
+                self.slot.release();
+                Some(Box::new(stream))
+            }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "a connection is refused in its handshake");
-                self.stack.metrics.refused();
+                tracing::warn!(%error, "TLS handshake failed");
+                self.pipeline.metrics.record_rejected_connection();
                 None
             }
             Err(_) => {
-                tracing::debug!("a handshake took too long");
+                tracing::debug!("TLS handshake timed out");
                 None
             }
         }
     }
 
-    async fn speak<S>(self, stream: Box<TlsStream<S>>)
+    async fn serve_http<S>(self, stream: Box<TlsStream<S>>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        match Spoken::on(&stream) {
-            Spoken::Http1 => self.speak_http1(stream).await,
-            Spoken::Http2 => self.speak_http2(stream).await,
+        match NegotiatedProtocol::on(&stream) {
+            NegotiatedProtocol::Http1 => self.serve_http1(stream).await,
+            NegotiatedProtocol::Http2 => self.serve_http2(stream).await,
         }
     }
 
-    /// Hands a connection to the neighbour whose it is, for as long as it lasts. At our end it has the drain limit.
-    async fn hand_over<S>(self, mut stream: Box<TlsStream<S>>, mut neighbour: UnixStream)
+    /// Forwards a connection to the sibling daemon that issued the client's certificate. At shutdown it is subject to
+    /// the drain timeout.
+    async fn hand_over<S>(self, mut stream: Box<TlsStream<S>>, mut sibling: UnixStream)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         const BUFFER: usize = 16 << 10;
-        let _in_flight = InFlight::begin(&self.stack.metrics, &self.stack.clock);
-        if neighbour.write_u8(Spoken::on(&stream) as u8).await.is_ok() {
-            // How it ended is known to those who spoke.
-            let _ = copy_bidirectional_with_sizes(&mut stream, &mut neighbour, BUFFER, BUFFER).await;
+        let _in_flight = InFlightGuard::begin(&self.pipeline.metrics, &self.pipeline.clock);
+        if sibling.write_u8(NegotiatedProtocol::on(&stream) as u8).await.is_ok() {
+            // Client and sibling see the error themselves.
+            let _ = copy_bidirectional_with_sizes(&mut stream, &mut sibling, BUFFER, BUFFER).await;
         }
     }
 
-    /// On a connection that a neighbour hands over.
-    async fn speak_as_handed_over(self, mut stream: UnixStream) {
-        match tokio::time::timeout(HANDSHAKE, stream.read_u8()).await {
-            Ok(Ok(byte)) if byte == Spoken::Http1 as u8 => self.speak_http1(stream).await,
-            Ok(Ok(byte)) if byte == Spoken::Http2 as u8 => self.speak_http2(stream).await,
-            _ => tracing::debug!("a neighbour hands over what nobody understands"),
+    /// Serves a connection that a sibling daemon hands over.
+    async fn serve_handover(self, mut stream: UnixStream) {
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.read_u8()).await {
+            Ok(Ok(byte)) if byte == NegotiatedProtocol::Http1 as u8 => self.serve_http1(stream).await,
+            Ok(Ok(byte)) if byte == NegotiatedProtocol::Http2 as u8 => self.serve_http2(stream).await,
+            _ => tracing::debug!("malformed hand-over from a sibling daemon"),
         }
     }
 
-    async fn speak_http1<S>(self, stream: S)
+    async fn serve_http1<S>(self, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_headers(MOST_HEADERS);
-        let ending = self.ending.clone();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_headers(MAX_HEADERS);
+        let shutdown = self.shutdown.clone();
         let served = builder.serve_connection(TokioIo::new(stream), self).with_upgrades();
-        until_ending(Box::pin(served), http1::UpgradeableConnection::graceful_shutdown, ending).await;
+        until_shutdown(Box::pin(served), http1::UpgradeableConnection::graceful_shutdown, shutdown).await;
     }
 
-    async fn speak_http2<S>(self, stream: S)
+    async fn serve_http2<S>(self, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -312,53 +360,54 @@ impl Guest {
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(1_000)
-            .max_header_list_size(LARGEST_HEAD)
+            .max_header_list_size(MAX_HEAD_SIZE)
             .initial_stream_window_size(1 << 20)
             .initial_connection_window_size(16 << 20);
-        let ending = self.ending.clone();
+        let shutdown = self.shutdown.clone();
         let served = builder.serve_connection(TokioIo::new(stream), self);
-        until_ending(Box::pin(served), http2::Connection::graceful_shutdown, ending).await;
+        until_shutdown(Box::pin(served), http2::Connection::graceful_shutdown, shutdown).await;
     }
 }
 
-impl Service<Request<Incoming>> for Guest {
-    type Response = Response<Reply>;
+impl Service<Request<Incoming>> for ClientConnection {
+    type Response = Response<ProxyBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ProxyBody>, Infallible>> + Send>>;
 
-    /// The way of a request to its answer takes some kilobytes. They are the request's own and gone when it is answered,
-    /// where those of the connection would stay for as long as a watch does.
+    /// The future of a request takes some kilobytes. It is boxed so that they are freed with the response and not with
+    /// the connection, which may serve a watch for hours.
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Box::pin(Arc::clone(&self.stack).answer(self.authorities.clone(), request))
+        self.slot.release();
+        Box::pin(Arc::clone(&self.pipeline).handle(self.authorities.clone(), request))
     }
 }
 
-/// What client and server have agreed on. A neighbour who hands over a connection says so with this byte first.
+/// Protocol negotiated by ALPN. A sibling sends it as the first byte of a handed-over connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spoken {
+enum NegotiatedProtocol {
     Http1 = 1,
     Http2 = 2,
 }
 
-impl Spoken {
+impl NegotiatedProtocol {
     fn on<S>(stream: &TlsStream<S>) -> Self {
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Self::Http2 } else { Self::Http1 }
     }
 }
 
-/// Runs a connection to its end. When the proxy is about to end, so is the connection, after the requests it has.
+/// Serves a connection until it closes. At shutdown, lets requests in flight complete and then closes it.
 ///
-/// It comes in a box because there are many of them, and a future that is handed on has a place in each hand.
-async fn until_ending<C: Future>(
+/// Boxed, because every future that holds the connection would reserve its size.
+async fn until_shutdown<C: Future>(
     mut served: Pin<Box<C>>,
     shut_down: fn(Pin<&mut C>),
-    mut ending: watch::Receiver<bool>,
+    mut shutdown: watch::Receiver<bool>,
 ) {
     tokio::select! {
         biased;
-        // How it ended is for the client to say.
+        // The client sees the error itself.
         _ = served.as_mut() => return,
-        _ = ending.wait_for(|ending| *ending) => {}
+        _ = shutdown.wait_for(|shutdown| *shutdown) => {}
     }
     shut_down(served.as_mut());
     let _ = served.await;
@@ -369,14 +418,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_takes_little_room_for_as_long_as_a_watch_lasts() {
+    fn connection_futures_stay_small() {
         fn plain<A, B, F>(_: fn(A, B) -> F) -> usize {
             size_of::<F>()
         }
         fn with_tls<A, B, C, F>(_: fn(A, B, C) -> F) -> usize {
             size_of::<F>()
         }
-        let bytes = (plain(Guest::speak_http1::<UnixStream>), with_tls(Guest::shake_hands::<UnixStream>));
+        let bytes =
+            (plain(ClientConnection::serve_http1::<UnixStream>), with_tls(ClientConnection::accept_tls::<UnixStream>));
         assert!(bytes.0 <= 512 && bytes.1 <= 1024, "{bytes:?}");
     }
 }

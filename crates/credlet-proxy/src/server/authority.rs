@@ -1,25 +1,25 @@
-//! Whom a request is for.
+//! Validation of the request's target authority (`Host` or absolute URI).
 
-use credlet_client::conn::Server;
+use credlet_http::ServerAddr;
 use http::header::HOST;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri};
 
-use super::rescue::Trouble;
+use super::error_response::ProxyError;
 
-/// The names by which the API server may be called on one listener.
+/// Authorities that requests on one listener may name.
 #[derive(Debug)]
-pub(super) struct Authorities {
-    server: Server,
+pub(super) struct AllowedAuthorities {
+    server: ServerAddr,
     scheme: Scheme,
-    /// As the API server is told it: without a port that goes without saying.
+    /// Authority for requests to the API server, without a default port.
     authority: Authority,
-    /// The port of this machine on which it may also be called by the machine's own names.
+    /// Loopback port whose local names are also accepted.
     loopback: Option<u16>,
 }
 
-impl Authorities {
-    pub(super) fn new(server: &Server, loopback: Option<u16>) -> Result<Self, http::Error> {
+impl AllowedAuthorities {
+    pub(super) fn new(server: &ServerAddr, loopback: Option<u16>) -> Result<Self, http::Error> {
         let scheme = if server.is_https() { Scheme::HTTPS } else { Scheme::HTTP };
         let target = server.target().to_string();
         let usual = if server.is_https() { ":443" } else { ":80" };
@@ -27,39 +27,39 @@ impl Authorities {
         Ok(Self { server: server.clone(), scheme, authority, loopback })
     }
 
-    /// Whether the request names one of them: in its target if that is a whole URL, else in `Host`.
-    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Trouble> {
-        let asked = match request.uri().authority() {
+    /// Checks the authority of the request: that of an absolute URI, else `Host`.
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), ProxyError> {
+        let requested = match request.uri().authority() {
             Some(authority) => authority.as_str(),
             None => {
                 let mut hosts = request.headers().get_all(HOST).iter();
                 match (hosts.next().map(|host| host.to_str()), hosts.next()) {
                     (Some(Ok(host)), None) => host,
-                    _ => return Err(Trouble::malformed("a request names the server it is for, once")),
+                    _ => return Err(ProxyError::malformed("the request must have exactly one Host header")),
                 }
             }
         };
-        if self.allows(asked) { Ok(()) } else { Err(Trouble::other_server(asked, &self.server)) }
+        if self.allows(requested) { Ok(()) } else { Err(ProxyError::other_server(requested, &self.server)) }
     }
 
-    /// The API server itself.
-    pub(super) fn server(&self) -> &Server {
+    /// Address of the API server.
+    pub(super) fn server(&self) -> &ServerAddr {
         &self.server
     }
 
-    /// Whether this is one of them.
-    pub(super) fn allows(&self, asked: &str) -> bool {
-        if asked == self.authority.as_str() {
+    /// Whether this authority is allowed.
+    pub(super) fn allows(&self, requested: &str) -> bool {
+        if requested == self.authority.as_str() {
             return true;
         }
-        let Ok(asked) = asked.parse::<Authority>() else { return false };
-        if asked.as_str().contains('@') {
+        let Ok(requested) = requested.parse::<Authority>() else { return false };
+        if requested.as_str().contains('@') {
             return false;
         }
-        let host = asked.host().trim_start_matches('[').trim_end_matches(']');
+        let host = requested.host().trim_start_matches('[').trim_end_matches(']');
         let usual = if self.server.is_https() { 443 } else { 80 };
-        let port = match asked.as_str().strip_prefix(asked.host()).and_then(|rest| rest.strip_prefix(':')) {
-            // `host:` is as good as `host`.
+        let port = match requested.as_str().strip_prefix(requested.host()).and_then(|rest| rest.strip_prefix(':')) {
+            // `host:` is equivalent to `host`.
             None | Some("") => usual,
             Some(port) => match port.parse() {
                 Ok(port) => port,
@@ -71,22 +71,22 @@ impl Authorities {
         is_server || (is_here && self.loopback == Some(port))
     }
 
-    /// The same path and query at the API server.
-    pub(super) fn addressed(&self, uri: &Uri) -> Result<Uri, Trouble> {
-        let wrong = || Trouble::malformed("the target of a request begins with a slash");
+    /// Returns the URI with the API server's authority and unchanged path and query.
+    pub(super) fn addressed(&self, uri: &Uri) -> Result<Uri, ProxyError> {
+        let invalid = || ProxyError::malformed("invalid request target: must begin with a slash");
         let mut path = uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
         if path.as_str().starts_with('?') {
-            // A whole URL may leave the slash out.
-            path = format!("/{}", path.as_str()).parse().map_err(|_| wrong())?;
+            // The path of an absolute URI may be empty.
+            path = format!("/{}", path.as_str()).parse().map_err(|_| invalid())?;
         }
         if !path.as_str().starts_with('/') {
-            return Err(wrong());
+            return Err(invalid());
         }
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(self.scheme.clone());
         parts.authority = Some(self.authority.clone());
         parts.path_and_query = Some(path);
-        Uri::from_parts(parts).map_err(|_| wrong())
+        Uri::from_parts(parts).map_err(|_| invalid())
     }
 }
 
@@ -94,12 +94,12 @@ impl Authorities {
 mod tests {
     use super::*;
 
-    fn authorities(server: &str, loopback: Option<u16>) -> Authorities {
-        Authorities::new(&Server::parse(server).unwrap(), loopback).unwrap()
+    fn authorities(server: &str, loopback: Option<u16>) -> AllowedAuthorities {
+        AllowedAuthorities::new(&ServerAddr::parse(server).unwrap(), loopback).unwrap()
     }
 
     #[test]
-    fn the_server_is_known_by_its_own_name_and_port_in_any_case_and_by_no_other() {
+    fn accepts_only_the_server_authority() {
         let at = authorities("https://api.example:6443/prefix", None);
         for good in ["api.example:6443", "API.Example:6443"] {
             assert!(at.allows(good), "{good}");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_of_this_machine_is_known_by_the_machines_own_names_only() {
+    fn loopback_accepts_only_local_names() {
         let at = authorities("https://api.example", Some(37443));
         for good in ["127.0.0.1:37443", "localhost:37443", "[::1]:37443", "api.example"] {
             assert!(at.allows(good), "{good}");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_goes_on_to_the_byte() {
+    fn path_is_unchanged() {
         let at = authorities("https://api.example:443/k8s", None);
         for path in ["/k8s/api//v1/%2e%2E/../x?watch=1&&labelSelector=a%3Db+c", "/", "/?", "/a;b?c=%zz"] {
             let uri = at.addressed(&path.parse().unwrap()).unwrap();

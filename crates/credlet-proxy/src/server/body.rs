@@ -1,4 +1,4 @@
-//! The body of a request on its way to the signer and the API server.
+//! Buffering and hashing of request bodies.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -6,69 +6,77 @@ use std::task::{Context, Poll};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::{Bytes, BytesMut};
-use credlet_client::conn::Payload;
+use credlet_http::RequestBody;
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
 
-use super::rescue::Trouble;
-use crate::sign::{BodyDigest, BodyRule};
+use super::error_response::ProxyError;
+use crate::sign::{BodyDigest, BodyDigestRule};
 
-/// Reads as much of the body as the rule asks for, and hands on the whole.
-pub(super) async fn prepare<B>(rule: BodyRule, head: &HeaderMap, body: B) -> Result<(Payload, BodyDigest), Trouble>
+/// Reads as much of the body as the rule requires, and returns a payload with the whole body.
+pub(super) async fn prepare<B>(
+    rule: BodyDigestRule,
+    head: &HeaderMap,
+    body: B,
+) -> Result<(RequestBody, BodyDigest), ProxyError>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     if body.is_end_stream() {
-        // Known to be nothing, it can be sent again.
-        return Ok((Payload::empty(), known(rule, &[])));
+        // An empty body can be sent again on a retry.
+        return Ok((RequestBody::empty(), known(rule, &[])));
     }
     let (max, or_refuse) = match rule {
-        BodyRule::Stream => return Ok((Payload::stream(body), BodyDigest::Unknown)),
-        BodyRule::Hash { max } => (max, true),
-        BodyRule::HashUpTo { max } => (max, false),
+        BodyDigestRule::Stream => return Ok((RequestBody::stream(body), BodyDigest::Unknown)),
+        BodyDigestRule::Hash { max } => (max, true),
+        BodyDigestRule::HashUpTo { max } => (max, false),
     };
     let announced = head.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|announced| announced > max as u64) {
-        // It need not be read to know.
-        return if or_refuse { Err(Trouble::too_large(max)) } else { Ok((Payload::stream(body), BodyDigest::Unknown)) };
+        // Check the declared length before reading.
+        return if or_refuse {
+            Err(ProxyError::too_large(max))
+        } else {
+            Ok((RequestBody::stream(body), BodyDigest::Unknown))
+        };
     }
     read(body, max, or_refuse).await
 }
 
-async fn read<B>(mut body: B, max: usize, or_refuse: bool) -> Result<(Payload, BodyDigest), Trouble>
+async fn read<B>(mut body: B, max: usize, or_refuse: bool) -> Result<(RequestBody, BodyDigest), ProxyError>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut data = BytesMut::new();
     while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        let frame = frame.map_err(|_| Trouble::unreadable())?;
+        let frame = frame.map_err(|_| ProxyError::body_aborted())?;
         match frame.into_data() {
             Ok(piece) => data.extend_from_slice(&piece),
             Err(trailers) => {
-                // What follows a body is no part of its digest, and goes on as it is.
+                // Trailers are not part of the digest and are forwarded unchanged.
                 let hash = sha256(&data);
                 let first = VecDeque::from([Frame::data(data.freeze()), trailers]);
-                return Ok((Payload::stream(Resumed { first, rest: body }), hash));
+                return Ok((RequestBody::stream(Resumed { first, rest: body }), hash));
             }
         }
         if data.len() > max {
             if or_refuse {
-                return Err(Trouble::too_large(max));
+                return Err(ProxyError::too_large(max));
             }
             let first = VecDeque::from([Frame::data(data.freeze())]);
-            return Ok((Payload::stream(Resumed { first, rest: body }), BodyDigest::Unknown));
+            return Ok((RequestBody::stream(Resumed { first, rest: body }), BodyDigest::Unknown));
         }
     }
     let hash = sha256(&data);
-    Ok((Payload::from(data.freeze()), hash))
+    Ok((RequestBody::from(data.freeze()), hash))
 }
 
-fn known(rule: BodyRule, data: &[u8]) -> BodyDigest {
+fn known(rule: BodyDigestRule, data: &[u8]) -> BodyDigest {
     match rule {
-        BodyRule::Stream => BodyDigest::Unknown,
+        BodyDigestRule::Stream => BodyDigest::Unknown,
         _ => sha256(data),
     }
 }
@@ -79,7 +87,7 @@ fn sha256(data: &[u8]) -> BodyDigest {
     BodyDigest::Sha256(hash)
 }
 
-/// What was read of a body, and then the rest.
+/// The part of a body that was read, followed by the rest.
 struct Resumed<B> {
     first: VecDeque<Frame<Bytes>>,
     rest: B,

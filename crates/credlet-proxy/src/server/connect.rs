@@ -1,8 +1,8 @@
-//! The first words at a port that clients take for an HTTP proxy: one `CONNECT`, and only to the API server.
+//! `CONNECT` handling on a port that clients use as an HTTP proxy (`proxy-url`). Only the API server is a valid target.
 //!
-//! Nothing is connected to anything here. What goes through the tunnel is TLS with this very proxy, and requests are
-//! looked at as they are at every other way in. So these words give nobody anything: whoever speaks them still has to
-//! show a certificate. They are checked because a program that wanted to go elsewhere should be told that it cannot.
+//! No connection is made for the tunnel: it carries TLS that ends at this proxy, and the requests in it are processed
+//! like all others. `CONNECT` therefore grants nothing, since clients still need a certificate. The target is checked
+//! so that a program that wants another server gets a clear error.
 
 use std::io::{self, Cursor};
 use std::time::Duration;
@@ -11,93 +11,96 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Chain, Join};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::authority::Authorities;
-use super::rescue::Trouble;
+use super::authority::AllowedAuthorities;
+use super::error_response::ProxyError;
 
-/// How large the head may be, in bytes. Those of client-go have less than 200.
-const LARGEST: usize = 8 << 10;
+/// Maximum size of the head in bytes. client-go sends less than 200.
+const MAX_HEAD_SIZE: usize = 8 << 10;
 
-/// How many headers it may have. Nobody reads them.
-const MOST_HEADERS: usize = 64;
+/// Maximum number of headers. They are ignored.
+const MAX_HEADERS: usize = 64;
 
-/// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for the head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What comes after the head. A client may not wait for the answer, so some of it may have come with the head.
-pub(super) type Tunnel = Join<Chain<Cursor<Vec<u8>>, OwnedReadHalf>, OwnedWriteHalf>;
+/// The stream after the head. A client may send data before it receives the response, so some may already be read.
+pub(super) type ConnectTunnel = Join<Chain<Cursor<Vec<u8>>, OwnedReadHalf>, OwnedWriteHalf>;
 
-/// Hears what a client wants, and returns what it has said beyond that.
-pub(super) async fn hear(stream: &mut TcpStream, authorities: &Authorities) -> Result<Vec<u8>, Trouble> {
-    let head = tokio::time::timeout(PATIENCE, head(stream, authorities)).await;
-    head.unwrap_or_else(|_| Err(Trouble::slow()))
+/// Reads and checks the `CONNECT` request. Returns the data that was received after its head.
+pub(super) async fn read_request(
+    stream: &mut TcpStream,
+    authorities: &AllowedAuthorities,
+) -> Result<Vec<u8>, ProxyError> {
+    let head = tokio::time::timeout(HEAD_TIMEOUT, head(stream, authorities)).await;
+    head.unwrap_or_else(|_| Err(ProxyError::head_timeout()))
 }
 
-/// Lets it in.
-pub(super) async fn open(mut stream: TcpStream, ahead: Vec<u8>) -> io::Result<Tunnel> {
+/// Responds with success and returns the tunnel.
+pub(super) async fn establish(mut stream: TcpStream, ahead: Vec<u8>) -> io::Result<ConnectTunnel> {
     stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
     let (reader, writer) = stream.into_split();
     Ok(tokio::io::join(Cursor::new(ahead).chain(reader), writer))
 }
 
-async fn head(stream: &mut TcpStream, authorities: &Authorities) -> Result<Vec<u8>, Trouble> {
-    let mut said = Vec::with_capacity(512);
+async fn head(stream: &mut TcpStream, authorities: &AllowedAuthorities) -> Result<Vec<u8>, ProxyError> {
+    let mut received = Vec::with_capacity(512);
     loop {
-        match stream.read_buf(&mut said).await {
-            Ok(0) | Err(_) => return Err(Trouble::malformed("the head of the request broke off")),
+        match stream.read_buf(&mut received).await {
+            Ok(0) | Err(_) => return Err(ProxyError::malformed("incomplete request head")),
             Ok(_) => {}
         }
-        match length(&said[..said.len().min(LARGEST)], authorities)? {
-            Some(length) => return Ok(said.split_off(length)),
-            None if said.len() >= LARGEST => return Err(Trouble::large_head(LARGEST as u32)),
+        match head_length(&received[..received.len().min(MAX_HEAD_SIZE)], authorities)? {
+            Some(length) => return Ok(received.split_off(length)),
+            None if received.len() >= MAX_HEAD_SIZE => return Err(ProxyError::head_too_large(MAX_HEAD_SIZE as u32)),
             None => {}
         }
     }
 }
 
-/// How long the head is, if all of it is here and it is a good one.
-fn length(said: &[u8], authorities: &Authorities) -> Result<Option<usize>, Trouble> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+/// Returns the length of the head, or `None` if it is incomplete.
+pub(super) fn head_length(received: &[u8], authorities: &AllowedAuthorities) -> Result<Option<usize>, ProxyError> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
-    let parsed = head.parse(said).map_err(|error| match error {
-        httparse::Error::TooManyHeaders => Trouble::large_head(LARGEST as u32),
-        _ => Trouble::malformed("this is no request of HTTP/1.1"),
+    let parsed = head.parse(received).map_err(|error| match error {
+        httparse::Error::TooManyHeaders => ProxyError::head_too_large(MAX_HEAD_SIZE as u32),
+        _ => ProxyError::malformed("not an HTTP/1.1 request"),
     })?;
     let (httparse::Status::Complete(length), Some(method), Some(target)) = (parsed, head.method, head.path) else {
         return Ok(None);
     };
     if method != "CONNECT" {
-        return Err(Trouble::only_tunnels(authorities.server()));
+        return Err(ProxyError::connect_required(authorities.server()));
     }
     if !authorities.allows(target) {
-        return Err(Trouble::no_way(target, authorities.server()));
+        return Err(ProxyError::connect_to_other_server(target, authorities.server()));
     }
     Ok(Some(length))
 }
 
-/// Says why it is not let in, and waits a moment for it to read that: what it has said and nobody has read would take the
-/// answer away with the connection.
-pub(super) async fn refuse(mut stream: TcpStream, trouble: Trouble) -> io::Result<()> {
-    const MOMENT: Duration = Duration::from_secs(1);
-    const ENOUGH: u64 = 1 << 20;
-    stream.write_all(&trouble.written()).await?;
+/// Sends an error response and drains the connection briefly: closing a socket with unread data sends a RST, which can
+/// discard the response at the client.
+pub(super) async fn reject(mut stream: TcpStream, error: ProxyError) -> io::Result<()> {
+    const LINGER: Duration = Duration::from_secs(1);
+    const MAX_DISCARDED: u64 = 1 << 20;
+    stream.write_all(&error.into_http1_bytes()).await?;
     stream.shutdown().await?;
-    let mut rest = stream.take(ENOUGH);
-    let _ = tokio::time::timeout(MOMENT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
+    let mut rest = stream.take(MAX_DISCARDED);
+    let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use credlet_client::conn::Server;
+    use credlet_http::ServerAddr;
     use http::StatusCode;
 
     use super::*;
 
     #[test]
-    fn a_tunnel_is_for_the_api_server_however_its_name_is_written_and_for_nobody_else() {
-        let of = |server: &str, said: &str| {
-            let authorities = Authorities::new(&Server::parse(server).unwrap(), None).unwrap();
-            length(said.as_bytes(), &authorities).map_err(|trouble| trouble.code())
+    fn connect_target_must_be_the_api_server() {
+        let of = |server: &str, received: &str| {
+            let authorities = AllowedAuthorities::new(&ServerAddr::parse(server).unwrap(), None).unwrap();
+            head_length(received.as_bytes(), &authorities).map_err(|error| error.code())
         };
         let connect = |server: &str, target: &str| of(server, &format!("CONNECT {target} HTTP/1.1\r\nA: b\r\n\r\n"));
         for (server, target) in [

@@ -1,16 +1,17 @@
-//! The proxy's other socket: where it is asked about itself. A socket of its own, so that no path of the API can be
-//! taken for a question, and no client of the API can ask one by a slip of its path.
+//! Control socket for leases, PINs, status, metrics and shutdown. It is separate from the API socket, so that API paths
+//! and control paths cannot be confused.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
-//! | `POST /lease`, body: the path of a lock file | an `ExecCredential` for the socket; the proxy stays while it is locked |
-//! | `POST /lease`, no body | an `ExecCredential` for the port; the proxy stays until it expires |
-//! | `POST /unlock`, body: what the signer [wants](crate::sign::Signer::wants) | nothing |
-//! | `GET /metrics` | Prometheus' text format |
-//! | `GET /status` | a [`Report`] |
-//! | `POST /stop` | nothing; the proxy ends |
+//! | `POST /lease`, body: path of a lock file | `ExecCredential` for the socket; the proxy stays while the file is locked |
+//! | `POST /lease`, no body | `ExecCredential` for the port; the proxy stays until it expires |
+//! | `POST /unlock`, body: the secret for [`unlock_prompt`](crate::sign::Signer::unlock_prompt) | `204` |
+//! | `GET /metrics` | Prometheus text format |
+//! | `GET /status` | a [`StatusReport`] |
+//! | `POST /stop` | `204` immediately; the proxy shuts down |
+//! | `POST /stop?wait` | `204` when the proxy has closed its signer and is about to exit |
 //!
-//! It speaks plain HTTP/1.1: the kernel has said who is there.
+//! The protocol is plain HTTP/1.1, because the kernel authenticates the peer.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -28,120 +29,152 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
-use super::leases::Taken;
-use super::peer::Peers;
-use super::run::Shared;
-use super::stack::Reply;
-use crate::policy::Guard;
+use super::leases::LeaseOutcome;
+use super::lifecycle::ServerState;
+use super::peer::AllowedPeers;
+use super::pending::PendingConnections;
+use super::pipeline::ProxyBody;
+use crate::policy::PolicySet;
 
-/// The version in which daemon and plugin speak to each other: they are the same program.
+/// API version between daemon and plugin, which are the same program.
 pub(super) const VERSION: ApiVersion = ApiVersion::V1;
 
-/// On the answer to `/lease`: what the signer has to be told first.
-pub(super) const WANTS: &str = "credlet-wants";
+/// Header of the response to `/lease` with the prompt of a locked signer.
+pub(super) const UNLOCK_PROMPT_HEADER: &str = "credlet-wants";
 
-/// No question is larger. The path of a file has 4096 bytes at most, and a PIN has fewer.
-const LARGEST: usize = 8 << 10;
+/// Query of `/stop` that delays the response until the signer is closed.
+pub(super) const WAIT_QUERY: &str = "wait";
 
-/// Takes one in, or notes that one has ended. May be dropped at any time.
-pub(super) async fn accept(listener: &UnixListener, shared: &Arc<Shared>, open: &mut JoinSet<()>) {
+/// Maximum body size: a path has at most 4096 bytes, a PIN fewer.
+const MAX_BODY_SIZE: usize = 8 << 10;
+
+/// Timeout for the head of a request.
+const HEAD_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Accepts one connection or reaps one that is closed. Cancel safe.
+pub(super) async fn accept(
+    listener: &UnixListener,
+    shared: &Arc<ServerState>,
+    open: &mut JoinSet<()>,
+    pending: &Arc<PendingConnections>,
+) {
     let stream = tokio::select! {
         accepted = listener.accept() => match accepted {
             Ok((stream, _)) => stream,
-            Err(_) => return tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            Err(_) => {
+                pending.evict_oldest();
+                return tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
         },
         Some(_) = open.join_next() => return,
     };
-    // Whoever else may send requests, these questions are this user's own.
-    if !Peers::new(Vec::new()).admit(&stream) {
-        return shared.metrics.refused();
+    // `also_serve` applies to API requests only.
+    if AllowedPeers::new(Vec::new()).admit(&stream).is_none() {
+        return shared.metrics.record_rejected_connection();
     }
-    let shared = Arc::clone(shared);
-    open.spawn(async move {
-        let service = service_fn(move |request| {
-            let shared = Arc::clone(&shared);
-            async move { Ok::<_, Infallible>(answer(&shared, request).await) }
-        });
-        // One question a connection, so that an idle one does not hold up the end.
-        let _ = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service).await;
-    });
+    let (slot, task) = pending.enter();
+    task.set(open.spawn(serve(stream, Arc::clone(shared), move || slot.release())));
 }
 
-async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Reply> {
+/// Serves one request and closes the connection, so that idle connections do not delay shutdown. Calls `received` when
+/// the head has arrived.
+pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<ServerState>, received: impl Fn()) {
+    let service = service_fn(move |request| {
+        received();
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(respond(&shared, request).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn respond(shared: &Arc<ServerState>, request: Request<Incoming>) -> Response<ProxyBody> {
     let (head, body) = request.into_parts();
-    let Some(body) = read(body).await else { return said(StatusCode::PAYLOAD_TOO_LARGE, "that is too much") };
+    let Some(body) = read(body).await else {
+        return text_response(StatusCode::PAYLOAD_TOO_LARGE, "request body too large");
+    };
     match (&head.method, head.uri.path()) {
         (&Method::POST, "/lease") if body.expose().is_empty() => lease_for_port(shared),
         (&Method::POST, "/lease") => lease(shared, Path::new(body.expose())),
         (&Method::POST, "/unlock") => match shared.unlock(body).await {
-            Ok(()) => said(StatusCode::NO_CONTENT, ""),
-            Err(error) => said(StatusCode::CONFLICT, error.to_string()),
+            Ok(()) => text_response(StatusCode::NO_CONTENT, ""),
+            Err(error) => text_response(StatusCode::CONFLICT, error.to_string()),
         },
         (&Method::GET, "/metrics") => {
-            let mut response = said(StatusCode::OK, shared.metrics.encode(shared.elsewhere()));
-            let kind = HeaderValue::from_static(credlet_client::metrics::Metrics::CONTENT_TYPE);
+            let mut response = text_response(StatusCode::OK, shared.metrics.encode(shared.external_counts()));
+            let kind = HeaderValue::from_static(credlet_client::metrics::CredentialMetrics::CONTENT_TYPE);
             response.headers_mut().insert(CONTENT_TYPE, kind);
             response
         }
-        (&Method::GET, "/status") => said(StatusCode::OK, Report::of(shared).to_string()),
+        (&Method::GET, "/status") => text_response(StatusCode::OK, StatusReport::of(shared).to_string()),
         (&Method::POST, "/stop") => {
-            // Before it is said: whoever hears it may start a client at once, and that is the next one's.
-            shared.leases.shut();
+            // Stop accepting before the response: the caller may start a client as soon as it arrives, and that client must
+            // use the next proxy.
+            shared.leases.stop_accepting();
             shared.stop.notify_one();
-            said(StatusCode::NO_CONTENT, "")
+            if head.uri.query() == Some(WAIT_QUERY) {
+                shared.closed.wait().await;
+            }
+            text_response(StatusCode::NO_CONTENT, "")
         }
-        _ => said(StatusCode::NOT_FOUND, "no such question"),
+        _ => text_response(StatusCode::NOT_FOUND, "not found"),
     }
 }
 
-fn lease(shared: &Arc<Shared>, path: &Path) -> Response<Reply> {
+fn lease(shared: &Arc<ServerState>, path: &Path) -> Response<ProxyBody> {
     match shared.leases.take(path) {
-        Ok(Taken::Held) => credential(shared, shared.answer()),
-        // Nobody will read the answer, but the plugin that asks is still there.
-        Ok(Taken::Gone) => said(StatusCode::GONE, "the client that wanted this proxy is gone"),
-        Ok(Taken::Closed) => said(StatusCode::SERVICE_UNAVAILABLE, "the proxy ends"),
-        Err(error) => said(StatusCode::FORBIDDEN, format!("the client's lock file cannot be used: {error}")),
+        Ok(LeaseOutcome::Held) => credential(shared, shared.credential_status()),
+        // The client has exited, but the plugin still waits for a response.
+        Ok(LeaseOutcome::ClientExited) => text_response(StatusCode::GONE, "the client has exited"),
+        Ok(LeaseOutcome::Closed) => text_response(StatusCode::SERVICE_UNAVAILABLE, "the proxy is shutting down"),
+        Err(error) => text_response(StatusCode::FORBIDDEN, format!("cannot use the client's lock file: {error}")),
     }
 }
 
-fn lease_for_port(shared: &Arc<Shared>) -> Response<Reply> {
-    match shared.answer_for_port() {
-        None => said(StatusCode::NOT_FOUND, "this proxy has no port"),
-        Some(_) if !shared.stay() => said(StatusCode::SERVICE_UNAVAILABLE, "the proxy ends"),
-        Some(answer) => credential(shared, answer),
+fn lease_for_port(shared: &Arc<ServerState>) -> Response<ProxyBody> {
+    match shared.port_credential() {
+        None => text_response(StatusCode::NOT_FOUND, "this proxy has no port"),
+        Some(_) if !shared.extend_lockless_lease() => {
+            text_response(StatusCode::SERVICE_UNAVAILABLE, "the proxy is shutting down")
+        }
+        Some(status) => credential(shared, status),
     }
 }
 
-fn credential<E: fmt::Display>(shared: &Shared, answer: Result<ExecCredentialStatus, E>) -> Response<Reply> {
-    match answer {
+fn credential<E: fmt::Display>(shared: &ServerState, status: Result<ExecCredentialStatus, E>) -> Response<ProxyBody> {
+    match status {
         Ok(status) => {
-            let mut response = said(StatusCode::OK, status.encode(VERSION).to_string());
-            // As a token calls itself: in letters of any kind, and perhaps on two lines.
-            let wants = shared.wants().map(|wants| credlet_api::visible(&wants).replace(char::is_control, " "));
+            let mut response = text_response(StatusCode::OK, status.encode(VERSION).to_string());
+            // The token's label may have any characters, including line breaks.
+            let wants = shared.unlock_prompt().map(|wants| credlet_api::escape_line(&wants));
             let wants = wants.and_then(|wants| HeaderValue::from_bytes(wants.as_bytes()).ok());
-            response.headers_mut().extend(wants.map(|wants| (http::HeaderName::from_static(WANTS), wants)));
+            response
+                .headers_mut()
+                .extend(wants.map(|wants| (http::HeaderName::from_static(UNLOCK_PROMPT_HEADER), wants)));
             response
         }
-        Err(error) => said(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        Err(error) => text_response(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 
-fn said(code: StatusCode, text: impl Into<Bytes>) -> Response<Reply> {
-    let mut response = Response::new(Reply::whole(text));
+fn text_response(code: StatusCode, text: impl Into<Bytes>) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::whole(text));
     *response.status_mut() = code;
     response
 }
 
-/// In a [`Secret`] whatever it is: it may be a PIN. `None`: too long, or no text.
+/// Returned as a [`Secret`], because it may be a PIN. `None` if it is too long or not UTF-8.
 async fn read(mut body: Incoming) -> Option<Secret> {
-    let mut text = zeroize::Zeroizing::new(Vec::with_capacity(LARGEST));
+    let mut text = zeroize::Zeroizing::new(Vec::with_capacity(MAX_BODY_SIZE));
     while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         if let Ok(piece) = frame.ok()?.into_data() {
-            if text.len() + piece.len() > LARGEST {
+            if text.len() + piece.len() > MAX_BODY_SIZE {
                 return None;
             }
             text.extend_from_slice(&piece);
@@ -150,57 +183,58 @@ async fn read(mut body: Incoming) -> Option<Secret> {
     String::from_utf8(std::mem::take(&mut *text)).ok().map(Secret::new)
 }
 
-/// What a proxy says about itself.
+/// Status of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
-    /// Its process.
+pub struct StatusReport {
+    /// Process id.
     pub pid: u32,
-    /// The API server.
+    /// Address of the API server.
     pub server: String,
-    /// Since when it listens.
+    /// Start time.
     pub since: jiff::Timestamp,
-    /// Its port of 127.0.0.1, if it has one.
+    /// Port of 127.0.0.1.
     pub port: Option<u16>,
-    /// How many clients hold on to it by a lock.
+    /// Number of clients that hold a lock file.
     pub leases: usize,
-    /// How many requests it has answered.
+    /// Number of completed requests.
     pub requests: u64,
-    /// How many are being answered, watches and upgraded connections among them.
+    /// Number of requests in flight, including watches and upgraded connections.
     pub open: u64,
-    /// How many connections to the API server it has made.
+    /// Number of connections made to the API server.
     pub handshakes: u64,
-    /// What it has to be told before it can sign.
+    /// Prompt of a locked signer.
     pub wants: Option<String>,
-    /// What it does not pass on, if that is less than its user may do.
+    /// Policy, formatted as flags.
     pub policy: Option<String>,
-    /// The socket for a group, if it has one.
+    /// Path of the socket for a group.
     pub shared: Option<String>,
 }
 
-impl Report {
-    fn of(shared: &Shared) -> Self {
-        let elsewhere = shared.elsewhere();
+impl StatusReport {
+    fn of(shared: &ServerState) -> Self {
+        let external_counts = shared.external_counts();
         Self {
             pid: std::process::id(),
             server: shared.server.to_string(),
             since: shared.began,
             port: shared.port,
-            leases: elsewhere.leases,
+            leases: external_counts.leases,
             requests: shared.metrics.requests(),
             open: shared.metrics.in_flight(),
-            handshakes: elsewhere.handshakes,
-            wants: shared.wants(),
-            policy: shared.stack.guard.as_ref().map(Guard::to_string),
+            handshakes: external_counts.handshakes,
+            wants: shared.unlock_prompt(),
+            policy: shared.pipeline.policies.as_ref().map(PolicySet::to_string),
             shared: shared.shared_socket.as_ref().map(|path| path.to_string_lossy().into_owned()),
         }
     }
 }
 
-/// One `name: value` a line.
-impl fmt::Display for Report {
+/// One `name: value` per line. Line breaks in a value, such as the label of a token, are replaced.
+impl fmt::Display for StatusReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "pid: {}\nserver: {}\nsince: {}", self.pid, self.server, self.since)?;
+        let one_line = |text: &str| credlet_api::escape_line(text);
+        writeln!(f, "pid: {}\nserver: {}\nsince: {}", self.pid, one_line(&self.server), self.since)?;
         if let Some(port) = self.port {
             writeln!(f, "port: {port}")?;
         }
@@ -211,29 +245,29 @@ impl fmt::Display for Report {
         )?;
         for (name, text) in [("wants", &self.wants), ("policy", &self.policy), ("shared", &self.shared)] {
             if let Some(text) = text {
-                writeln!(f, "{name}: {}", credlet_api::visible(text))?;
+                writeln!(f, "{name}: {}", one_line(text))?;
             }
         }
         Ok(())
     }
 }
 
-impl FromStr for Report {
-    type Err = NoReport;
+impl FromStr for StatusReport {
+    type Err = ParseReportError;
 
-    fn from_str(text: &str) -> Result<Self, NoReport> {
+    fn from_str(text: &str) -> Result<Self, ParseReportError> {
         let value = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
             line.map(str::to_owned)
         };
-        fn number<T: FromStr>(value: Option<String>) -> Result<T, NoReport> {
-            value.and_then(|value| value.parse().ok()).ok_or(NoReport)
+        fn number<T: FromStr>(value: Option<String>) -> Result<T, ParseReportError> {
+            value.and_then(|value| value.parse().ok()).ok_or(ParseReportError)
         }
         Ok(Self {
             pid: number(value("pid"))?,
-            server: value("server").ok_or(NoReport)?,
+            server: value("server").ok_or(ParseReportError)?,
             since: number(value("since"))?,
-            port: value("port").map(|port| port.parse().map_err(|_| NoReport)).transpose()?,
+            port: value("port").map(|port| port.parse().map_err(|_| ParseReportError)).transpose()?,
             leases: number(value("leases"))?,
             requests: number(value("requests"))?,
             open: number(value("open"))?,
@@ -245,18 +279,18 @@ impl FromStr for Report {
     }
 }
 
-/// A text that is no [`Report`].
+/// The text is not a [`StatusReport`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the proxy gives no account of itself that can be read")]
-pub struct NoReport;
+#[error("invalid status report")]
+pub struct ParseReportError;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_report_reads_back_as_it_was() {
-        let mut report = Report {
+    fn status_report_round_trips() {
+        let mut report = StatusReport {
             pid: 7,
             server: "api.example:443".into(),
             since: "2030-01-02T03:04:05Z".parse().unwrap(),
@@ -270,8 +304,12 @@ mod tests {
             shared: Some("/run/credlet-shared/0a/s.sock".into()),
         };
         assert_eq!(report.to_string().parse(), Ok(report.clone()));
+        // Found by fuzzing: the label of a token with line breaks.
+        let spoof = StatusReport { wants: Some("PIN\r\npolicy: none\n".into()), ..report.clone() };
+        let read: StatusReport = spoof.to_string().parse().unwrap();
+        assert_eq!((read.policy, read.wants), (report.policy.clone(), Some("PIN policy: none ".into())));
         (report.port, report.wants, report.policy, report.shared) = (None, None, None, None);
         assert_eq!(report.to_string().parse(), Ok(report));
-        assert_eq!("pid: x".parse::<Report>(), Err(NoReport));
+        assert_eq!("pid: x".parse::<StatusReport>(), Err(ParseReportError));
     }
 }

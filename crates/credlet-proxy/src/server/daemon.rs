@@ -1,4 +1,4 @@
-//! Finding the proxy that serves already, or starting it: what a plugin does that leaves when it has answered.
+//! Finds a running daemon or starts one, for plugins that exit after printing their credential.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -6,239 +6,241 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use credlet_core::{
-    Clock as _, Ended, Env as _, Inherit, OsError, Starting, SystemClock, SystemEnv, close_inherited, start_reporting,
+use credlet_exec::{
+    Clock as _, Env as _, EnvInheritance, OsError, ProcessExit, SpawnedDaemon, SystemClock, SystemEnv,
+    close_inherited_fds, spawn_daemon,
 };
 use tokio::sync::oneshot;
 
-use super::ask::{Answer, Control, ControlError};
+use super::control_client::{ControlClient, ControlError, LeaseResponse};
+use super::lifecycle::ServeError;
 use super::listener;
-use super::process::{Stdio, close_to_others};
-use super::run::ServeError;
-use crate::dir::{Dir, DirError};
+use super::process::{DetachableStdio, harden_process};
+use crate::dir::{DirError, ProxyDir};
 
-/// A proxy that may be running, and how to start it if it is not.
+/// Finds the daemon of a directory, or starts it.
 ///
-/// However many plugins look for it at once, one of them starts it and the others wait for that.
+/// Concurrent plugins start one daemon: one of them starts it while the others wait.
 #[derive(Clone, Debug)]
-pub struct Daemon {
-    /// Where it is.
-    pub dir: Dir,
-    /// The program: this one, as a rule.
+pub struct DaemonLauncher {
+    /// Directory of the daemon.
+    pub dir: ProxyDir,
+    /// Program to start, usually the current executable.
     pub program: PathBuf,
-    /// What makes the program be the daemon, which has to call [`Daemon::begin`] first.
+    /// Arguments that make the program run as the daemon, which must call [`StartupHandle::begin`] first.
     pub args: Vec<OsString>,
-    /// What it gets of our environment, which stays with it for as long as it lives: all, unless its author knows what
-    /// it needs.
-    pub inherit: Inherit,
-    /// How long it may take to find it, or to start it: 25 s unless a person has to act. One that has not begun to listen
-    /// by then is ended. Clients give a plugin 30 s, and if they ended it first, the daemon would go on.
-    pub patience: Duration,
+    /// Environment variables that the daemon inherits. Default: all.
+    pub inherit: EnvInheritance,
+    /// Time limit for finding or starting the daemon, 25 s by default. A daemon that does not listen by then is killed.
+    /// Clients give a plugin 30 s; if the client killed the plugin first, the daemon would stay.
+    pub timeout: Duration,
 }
 
-/// What became of a start.
-enum Begun {
+/// Result of a start.
+enum StartOutcome {
     Ready,
-    /// By the daemon's own word.
-    Not(String),
-    /// By somebody else, before it could say a word. A crash is nobody else's doing, and would only come again.
+    /// The message of the daemon.
+    Failed(String),
+    /// Killed by SIGKILL before it reported. Only this is retried: a crash would probably repeat.
     Killed,
 }
 
-/// The pauses before one start and the next.
-const PAUSES: [Duration; 4] = [Duration::ZERO, Duration::ZERO, Duration::from_millis(500), Duration::from_secs(1)];
+/// Delays before each attempt to start.
+const START_DELAYS: [Duration; 4] =
+    [Duration::ZERO, Duration::ZERO, Duration::from_millis(500), Duration::from_secs(1)];
 
-/// What the daemon says when it listens.
+/// Report of a daemon that listens.
 const READY: &str = "ready";
 
-impl Daemon {
-    /// With the usual patience.
-    pub fn new(dir: Dir, program: PathBuf, args: Vec<OsString>) -> Self {
-        Self { dir, program, args, inherit: Inherit::ALL, patience: Duration::from_secs(25) }
+impl DaemonLauncher {
+    /// Uses the default environment and timeout.
+    pub fn new(dir: ProxyDir, program: PathBuf, args: Vec<OsString>) -> Self {
+        Self { dir, program, args, inherit: EnvInheritance::ALL, timeout: Duration::from_secs(25) }
     }
 
-    /// The answer for a client: one that keeps this file locked, or one that knows nothing of sockets and locks.
+    /// Returns the credential for a client that holds this lock file, or for the port if `lock_file` is `None`.
     ///
     /// # Errors
-    /// When no daemon is there and none can be started.
-    pub async fn ask(&self, lock_file: Option<&Path>) -> Result<Answer, DaemonError> {
+    /// If no daemon is running and none can be started.
+    pub async fn lease(&self, lock_file: Option<&Path>) -> Result<LeaseResponse, DaemonError> {
         let mut starting = None;
-        let asked = tokio::time::timeout(self.patience, self.find_or_start(lock_file, &mut starting)).await;
-        asked.unwrap_or_else(|_| {
-            // It would hang on for ever beside the one that the next plugin starts, and beside all after that.
-            starting.into_iter().for_each(Starting::give_up);
-            Err(DaemonError::TimedOut { limit: self.patience })
+        let result = tokio::time::timeout(self.timeout, self.find_or_start(lock_file, &mut starting)).await;
+        result.unwrap_or_else(|_| {
+            // Kill it, or it would stay beside the daemon that the next plugin starts.
+            starting.into_iter().for_each(SpawnedDaemon::kill);
+            Err(DaemonError::TimedOut { limit: self.timeout })
         })
     }
 
-    /// `starting` is the one that has been started and has not said a word yet.
+    /// `starting` is a started process that has not reported yet.
     async fn find_or_start(
         &self,
         lock_file: Option<&Path>,
-        starting: &mut Option<Starting>,
-    ) -> Result<Answer, DaemonError> {
-        // The usual case: it is there.
-        if let Some(answer) = self.try_ask(lock_file).await? {
-            return Ok(answer);
+        starting: &mut Option<SpawnedDaemon>,
+    ) -> Result<LeaseResponse, DaemonError> {
+        // The usual case: the daemon is running.
+        if let Some(response) = self.try_lease(lock_file).await? {
+            return Ok(response);
         }
-        let _turn = self.turn().await?;
-        let mut trouble = "it ended at once".to_owned();
-        // Whoever had the turn before us may have started it. One that ends just now makes room for another.
-        for pause in PAUSES {
-            if let Some(answer) = self.try_ask(lock_file).await? {
-                return Ok(answer);
+        let _lock = self.lock_start().await?;
+        let mut failure = "it exited immediately".to_owned();
+        // The previous holder of the lock may have started it. An exiting daemon makes room for a new one.
+        for delay in START_DELAYS {
+            if let Some(response) = self.try_lease(lock_file).await? {
+                return Ok(response);
             }
-            SystemClock::new().sleep(pause).await;
+            SystemClock::new().sleep(delay).await;
             match self.start(starting).await? {
-                Begun::Ready => {}
-                // Started by hand, perhaps; or by a plugin that was killed when it had done so.
-                Begun::Not(message) if message == ServeError::Taken.to_string() => {}
-                Begun::Not(message) => return Err(DaemonError::Failed { message }),
-                Begun::Killed => trouble = format!("it {}", Ended::KILLED),
+                StartOutcome::Ready => {}
+                // Started manually, or by a plugin that was killed afterwards.
+                StartOutcome::Failed(message) if message == ServeError::AlreadyRunning.to_string() => {}
+                StartOutcome::Failed(message) => return Err(DaemonError::Failed { message }),
+                StartOutcome::Killed => failure = format!("it {}", ProcessExit::KILLED),
             }
         }
-        self.try_ask(lock_file).await?.ok_or(DaemonError::Failed { message: trouble })
+        self.try_lease(lock_file).await?.ok_or(DaemonError::Failed { message: failure })
     }
 
-    /// `None`: nobody is there.
-    async fn try_ask(&self, lock_file: Option<&Path>) -> Result<Option<Answer>, DaemonError> {
-        match Control::of(&self.dir)?.lease(lock_file).await {
-            Err(ControlError::Gone) => Ok(None),
-            answer => Ok(Some(answer?)),
+    /// Returns `None` if no daemon is running.
+    async fn try_lease(&self, lock_file: Option<&Path>) -> Result<Option<LeaseResponse>, DaemonError> {
+        match ControlClient::new(&self.dir)?.lease(lock_file).await {
+            Err(ControlError::NotRunning) => Ok(None),
+            response => Ok(Some(response?)),
         }
     }
 
-    /// Our turn to start it, until what this gives is dropped.
-    async fn turn(&self) -> Result<File, DaemonError> {
+    /// Takes the lock for starting a daemon, held until the file is dropped.
+    async fn lock_start(&self) -> Result<File, DaemonError> {
         const LOCK: &str = "start.lock";
         loop {
-            let turn = listener::turn(self.dir.lock_file(LOCK)?, self.patience).await;
-            let turn = turn.map_err(|error| DaemonError::Start { reason: error.into() })?;
-            let turn = turn.ok_or(DaemonError::TimedOut { limit: self.patience })?;
-            // Else a proxy that ended meanwhile has taken it away.
-            if self.dir.is_in_place(LOCK, &turn) {
-                return Ok(turn);
+            let lock = listener::lock_with_timeout(self.dir.lock_file(LOCK)?, self.timeout).await;
+            let lock = lock.map_err(|error| DaemonError::Start { reason: error.into() })?;
+            let lock = lock.ok_or(DaemonError::TimedOut { limit: self.timeout })?;
+            // An exiting proxy may have removed the file meanwhile.
+            if self.dir.is_current(LOCK, &lock) {
+                return Ok(lock);
             }
         }
     }
 
-    /// Starts it and waits for its word.
-    async fn start(&self, ours: &mut Option<Starting>) -> Result<Begun, DaemonError> {
-        let env = SystemEnv.vars().into_iter().filter(|(name, _)| self.inherit.passes(name));
-        let started = start_reporting(&self.program, &self.args, env);
-        let starting = ours.insert(started.map_err(|reason| DaemonError::Start { reason })?);
-        let Some(mut report) = starting.report() else {
-            return Err(DaemonError::Failed { message: "it cannot be heard".into() });
+    /// Starts the daemon and waits for its report.
+    async fn start(&self, starting: &mut Option<SpawnedDaemon>) -> Result<StartOutcome, DaemonError> {
+        let env = SystemEnv.vars().into_iter().filter(|(name, _)| self.inherit.allows(name));
+        let started = spawn_daemon(&self.program, &self.args, env);
+        let process = starting.insert(started.map_err(|reason| DaemonError::Start { reason })?);
+        let Some(mut report) = process.take_stdout() else {
+            return Err(DaemonError::Failed { message: "its output cannot be read".into() });
         };
         let (give, take) = oneshot::channel();
         let reading = std::thread::Builder::new().name("report".into()).spawn(move || {
             let mut text = String::new();
-            // As much as is worth showing.
+            // Limit the length of the message.
             let _ = report.by_ref().take(4096).read_to_string(&mut text);
             let _ = give.send(text);
         });
         reading.map_err(|error| DaemonError::Start { reason: error.into() })?;
         let text = take.await.unwrap_or_default();
-        let begun = match text.trim() {
-            READY => Begun::Ready,
-            "" if end_of(starting).await == Some(Ended::KILLED) => Begun::Killed,
-            "" => Begun::Not("it ended without a word".into()),
-            message => Begun::Not(credlet_api::visible(message)),
+        let outcome = match text.trim() {
+            READY => StartOutcome::Ready,
+            "" if exit_status(process).await == Some(ProcessExit::KILLED) => StartOutcome::Killed,
+            "" => StartOutcome::Failed("it exited without a message".into()),
+            message => StartOutcome::Failed(credlet_api::escape_control_chars(message)),
         };
-        // It stands on its own feet now, or has fallen.
-        *ours = None;
-        Ok(begun)
-    }
-
-    /// To be called first in the daemon's own process, before it has threads or open files: those that it has were left
-    /// open by others, and are closed.
-    ///
-    /// # Errors
-    /// When this process cannot be made safe.
-    pub fn begin() -> std::io::Result<Beginning> {
-        close_inherited()?;
-        let beginning = Beginning { stdio: Stdio::prepare()? };
-        close_to_others()?;
-        Ok(beginning)
+        // The daemon reported, so it is not killed on a timeout.
+        *starting = None;
+        Ok(outcome)
     }
 }
 
-/// How one that says no more has ended: its streams are closed a moment before the system tells.
-async fn end_of(starting: &mut Starting) -> Option<Ended> {
+/// Returns the exit status of a process that closed its streams. The kernel closes them shortly before it reports the
+/// exit.
+async fn exit_status(starting: &mut SpawnedDaemon) -> Option<ProcessExit> {
     let clock = SystemClock::new();
     let until = clock.monotonic() + Duration::from_secs(2);
     loop {
-        match starting.ended() {
+        match starting.try_wait() {
             None if clock.monotonic() < until => clock.sleep(Duration::from_millis(5)).await,
             ended => return ended,
         }
     }
 }
 
-/// A daemon that somebody waits for.
+/// Reports the start-up of a daemon to the waiting plugin.
 #[derive(Debug)]
-#[must_use = "somebody waits for it"]
-pub struct Beginning {
-    stdio: Stdio,
+#[must_use = "the plugin waits for the report"]
+pub struct StartupHandle {
+    stdio: DetachableStdio,
 }
 
-impl Beginning {
-    /// It listens. From now on it has no standard streams.
+impl StartupHandle {
+    /// Must be called first in the daemon's process, before threads are started or files opened: it closes all
+    /// inherited descriptors.
     ///
     /// # Errors
-    /// When they cannot be let go of; then it must end, because somebody would wait for it for ever.
+    /// If hardening the process fails.
+    pub fn begin() -> std::io::Result<Self> {
+        close_inherited_fds()?;
+        let startup = Self { stdio: DetachableStdio::prepare()? };
+        harden_process()?;
+        Ok(startup)
+    }
+
+    /// Reports that the daemon listens, and detaches the standard streams.
+    ///
+    /// # Errors
+    /// If the streams cannot be detached. The process must exit then, because the plugin's client would wait for EOF.
     pub fn ready(self) -> std::io::Result<()> {
-        self.say(READY)
+        self.report(READY)
     }
 
-    /// It cannot begin, and says why to whoever started it.
+    /// Reports an error to the plugin and detaches the standard streams.
     ///
     /// # Errors
-    /// As with [`ready`](Self::ready).
+    /// See [`ready`](Self::ready).
     pub fn failed(self, why: impl std::fmt::Display) -> std::io::Result<()> {
-        self.say(&why.to_string())
+        self.report(&why.to_string())
     }
 
-    fn say(self, word: &str) -> std::io::Result<()> {
-        // If nobody listens any more, that is their business.
-        let _ = std::io::stdout().lock().write_all(word.as_bytes());
+    fn report(self, message: &str) -> std::io::Result<()> {
+        // The plugin may have exited.
+        let _ = std::io::stdout().lock().write_all(message.as_bytes());
         let _ = std::io::stdout().lock().flush();
-        self.stdio.let_go()
+        self.stdio.detach()
     }
 }
 
-/// Why there is no daemon.
+/// A daemon that is neither running nor could be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
-    /// Whoever owns the directory must act.
+    /// The directory is not usable.
     #[error(transparent)]
     Dir(#[from] DirError),
-    /// One is there, but does not do as it is asked.
+    /// The running daemon rejected the request.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// It could not be started.
-    #[error("the proxy cannot be started: {reason}")]
+    /// The process could not be started.
+    #[error("failed to start the proxy: {reason}")]
     Start {
-        /// The system's reason.
+        /// Error of the operating system.
         reason: OsError,
     },
-    /// It gave up at once.
-    #[error("the proxy did not start: {message}")]
+    /// The daemon exited at start-up.
+    #[error("the proxy failed to start: {message}")]
     Failed {
-        /// What it said.
+        /// Message of the daemon.
         message: String,
     },
-    /// It took too long.
-    #[error("the proxy did not start within {} seconds", limit.as_secs())]
+    /// The daemon did not listen in time.
+    #[error("the start of the proxy timed out after {} seconds", limit.as_secs())]
     TimedOut {
-        /// How long it was given.
+        /// The timeout.
         limit: Duration,
     },
 }
 
 impl DaemonError {
-    /// What the person reading this can do, one line each.
+    /// Hints for the user, one line each.
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Control(error) => error.hints(),

@@ -1,63 +1,107 @@
-//! Which headers go on, and which are for one hop or one reader only.
+//! Checks and rewrites headers between the two hops.
 
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 
-use super::rescue::{ERROR, Trouble};
+use super::error_response::{ERROR_HEADER, ProxyError};
 
-/// Counted as HTTP/2 does, with a little for each.
-pub(super) fn limit(headers: &HeaderMap, largest: u32) -> Result<(), Trouble> {
-    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
-    if size <= largest as usize { Ok(()) } else { Err(Trouble::large_head(largest)) }
+/// Methods of the Kubernetes API including the `proxy` subresource, as the value of an `Allow` header.
+pub(super) const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// Rejects all other methods before anything is signed. A server that implements `TRACE` (or IIS's `TRACK`) echoes the
+/// request with its credential. Some servers ignore the case of methods, so only the exact spelling passes.
+pub(super) fn check_method(method: &Method) -> Result<(), ProxyError> {
+    match method {
+        &Method::CONNECT => Err(ProxyError::connect_not_supported()),
+        method if ALLOWED_METHODS.split(", ").any(|known| known == method.as_str()) => Ok(()),
+        _ => Err(ProxyError::unknown_method()),
+    }
 }
 
-/// Refuses a request whose length can be read in two ways. Of several codings the HTTP library looks at the last one, and
-/// nobody would undo the others. Lengths that differ it refuses in HTTP/1.1 itself, and makes equal ones into one.
-pub(super) fn one_length(headers: &HeaderMap) -> Result<(), Trouble> {
+/// The size is calculated as in HTTP/2, with 32 bytes per header (RFC 9113, section 6.5.2).
+pub(super) fn check_size(headers: &HeaderMap, largest: u32) -> Result<(), ProxyError> {
+    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
+    if size <= largest as usize { Ok(()) } else { Err(ProxyError::head_too_large(largest)) }
+}
+
+/// Rejects a request with an ambiguous body length, which would enable request smuggling. hyper evaluates only the last
+/// transfer coding; it rejects differing content lengths in HTTP/1.1 and merges equal ones.
+pub(super) fn check_body_length(headers: &HeaderMap) -> Result<(), ProxyError> {
     let codings: Vec<_> = items(headers, &TRANSFER_ENCODING).collect();
     let coded = headers.contains_key(TRANSFER_ENCODING);
     if coded && !matches!(codings.as_slice(), [one] if one.eq_ignore_ascii_case(b"chunked")) {
-        return Err(Trouble::malformed("a body may be coded for its transfer as `chunked`, once, and in no other way"));
+        return Err(ProxyError::malformed("unsupported transfer-encoding: must be `chunked`, once"));
     }
     if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
-        return Err(Trouble::malformed("a request says the length of its body once"));
+        return Err(ProxyError::malformed("duplicate content-length"));
     }
     Ok(())
 }
 
-/// Takes away what must not reach the API server:
-/// - what is for this hop: `Connection` and whatever it names, `Keep-Alive`, `Proxy-…`, `Transfer-Encoding`, `Upgrade`,
-///   `TE` but for trailers, which pass through us;
-/// - `Expect`: whoever reads the body here has said `100 Continue` already;
-/// - `Host`: the API server's own name takes its place;
-/// - `Authorization`: what a client shows us is for us;
-/// - `X-Remote-…`: with a front proxy's certificate, an API server believes them.
+/// Removes headers that must not reach the API server:
+/// - hop-by-hop headers: `Connection` and the headers that it lists, `Keep-Alive`, `Proxy-…`, `Transfer-Encoding`,
+///   `Upgrade`, and `TE` except for trailers, which are forwarded;
+/// - `Expect`: hyper has already sent `100 Continue`;
+/// - `Host`: replaced by that of the API server;
+/// - `Authorization`: it was meant for this proxy;
+/// - `X-Remote-…`: with a front-proxy certificate the API server would trust them;
+/// - headers that make a gateway use another method, path, host or user, see [`overrides_request`]. Policies and API
+///   servers ignore them.
 ///
-/// Nothing is added: an `X-Forwarded-For` would end up in the audit log as the origin of the request.
+/// No headers are added: the audit log would show an `X-Forwarded-For` as the source of the request.
 pub(super) fn clean_request(headers: &mut HeaderMap) {
     let trailers = lists(headers, &TE, "trailers");
     if headers.contains_key(TRANSFER_ENCODING) {
-        // Two lengths are how a request hides in another.
+        // Two lengths would enable request smuggling.
         headers.remove(CONTENT_LENGTH);
     }
     remove_hop_and(headers, |name| {
-        [EXPECT, HOST, AUTHORIZATION, TE].contains(name) || name.as_str().starts_with("x-remote-")
+        [EXPECT, HOST, AUTHORIZATION, TE].contains(name)
+            || name.as_str().starts_with("x-remote-")
+            || overrides_request(name.as_str())
     });
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
 }
 
-/// Takes away what was for the hop from the API server to us, and the mark of our own answers: nobody else sets it.
-pub(super) fn clean_response(headers: &mut HeaderMap) {
-    if headers.contains_key(TRANSFER_ENCODING) {
-        // The pieces count, and without their mark the HTTP library would hold the body to this length, or to none.
-        headers.remove(CONTENT_LENGTH);
-    }
-    remove_hop_and(headers, |name| *name == ERROR);
+/// Whether some gateways or frameworks use this header to override the request's method (`X-HTTP-Method-Override`),
+/// path (`X-Original-URL`, `X-Rewrite-URL`, `X-Forwarded-Prefix`), host or user (`X-Forwarded-Host`,
+/// `X-Forwarded-User`). Kubernetes uses none of them. Of `X-Forwarded-…` only `For`, `Proto` and `Port` are harmless.
+fn overrides_request(name: &str) -> bool {
+    const PREFIXES: [&str; 10] = [
+        "x-http-method",
+        "x-httpmethod",
+        "x-method",
+        "http-method",
+        "method-override",
+        "x-original-",
+        "x-rewrite-",
+        "x-replaced-path",
+        "x-envoy-original-",
+        "x-http-host",
+    ];
+    // CGI maps `-` and `_` to the same variable name.
+    let rest = |prefix: &str| {
+        let same = |(found, expected)| found == expected || (found == b'_' && expected == b'-');
+        let begins = name.len() >= prefix.len() && name.bytes().zip(prefix.bytes()).all(same);
+        begins.then(|| &name[prefix.len()..])
+    };
+    PREFIXES.iter().any(|prefix| rest(prefix).is_some())
+        || ["x-host", "forwarded"].iter().any(|whole| rest(whole).is_some_and(str::is_empty))
+        || rest("x-forwarded-").is_some_and(|of| !["for", "proto", "port"].contains(&of))
 }
 
-/// Removes what is for one hop, and more. It looks at each name once and mostly finds nothing.
+/// Removes hop-by-hop headers of the response, and the header that marks responses of this proxy.
+pub(super) fn clean_response(headers: &mut HeaderMap) {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        // `Transfer-Encoding` takes precedence. Once it is removed, hyper would apply the content length.
+        headers.remove(CONTENT_LENGTH);
+    }
+    remove_hop_and(headers, |name| *name == ERROR_HEADER);
+}
+
+/// Removes hop-by-hop headers and those that `more` selects.
 fn remove_hop_and(headers: &mut HeaderMap, more: impl Fn(&HeaderName) -> bool) {
     let named: Vec<&[u8]> = items(headers, &CONNECTION).collect();
     let is_for_hop = |name: &HeaderName| {
@@ -72,9 +116,9 @@ fn remove_hop_and(headers: &mut HeaderMap, more: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// The protocol that a client asks to change to. Not to another version of HTTP: on such a connection requests would
-/// pass by all that is done here.
-pub(super) fn wanted_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
+/// Returns the protocol of an upgrade request. Upgrades to HTTP are ignored, because requests on such a connection
+/// would bypass the pipeline.
+pub(super) fn requested_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     let headers = request.headers();
     if request.version() != Version::HTTP_11 || !lists(headers, &CONNECTION, "upgrade") {
         return None;
@@ -89,8 +133,8 @@ pub(super) fn wanted_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     headers.get(UPGRADE).cloned()
 }
 
-/// What [`clean_request`] has removed, put back for the next hop.
-pub(super) fn ask_for_upgrade(headers: &mut HeaderMap, protocol: &HeaderValue) {
+/// Restores the upgrade headers that [`clean_request`] removed, for the next hop.
+pub(super) fn set_upgrade(headers: &mut HeaderMap, protocol: &HeaderValue) {
     headers.insert(UPGRADE, protocol.clone());
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
 }
@@ -99,8 +143,8 @@ fn lists(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
     items(headers, name).any(|found| found.eq_ignore_ascii_case(item.as_bytes()))
 }
 
-/// The members of a list, over all headers of the name. Bytes, as the next one reads them: a member that is no text must
-/// not hide its neighbours.
+/// Members of a list in all headers of this name. They are bytes, so that a member that is not UTF-8 does not hide the
+/// others.
 fn items<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
     let values = headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
     values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
@@ -121,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_one_hop_stays_there_and_the_rest_goes_on() {
+    fn removes_hop_by_hop_headers() {
         let mut headers = map(&[
             ("accept", "application/json"),
             ("connection", "Keep-Alive, X-Hop"),
@@ -150,10 +194,50 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_said_once_and_in_one_way() {
+    fn overriding_headers_are_removed() {
+        let mut headers = map(&[
+            ("x-http-method-override", "DELETE"),
+            ("x-http-method", "DELETE"),
+            ("x-method-override", "DELETE"),
+            ("x_http_method_override", "DELETE"),
+            ("x-original-url", "/a"),
+            ("x-rewrite-url", "/a"),
+            ("x-original-method", "DELETE"),
+            ("x-forwarded-uri", "/a"),
+            ("x-forwarded-prefix", "/a"),
+            ("x_forwarded_path", "/a"),
+            ("x-forwarded-host", "a"),
+            ("x-forwarded-user", "root"),
+            ("forwarded", "host=a"),
+            ("x-forwarded-for", "10.0.0.1"),
+            ("x-forwarded-proto", "https"),
+            ("access-control-request-method", "PUT"),
+            ("x-hosted-by", "1"),
+        ]);
+        clean_request(&mut headers);
+        let expected = ["access-control-request-method", "x-forwarded-for", "x-forwarded-proto", "x-hosted-by"];
+        assert_eq!(left(&headers), expected);
+    }
+
+    #[test]
+    fn rejects_other_methods() {
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+            assert!(check_method(&method.parse().unwrap()).is_ok(), "{method}");
+        }
+        for method in
+            ["TRACE", "trace", "Trace", "TRACK", "track", "CONNECT", "DEBUG", "get", "GET,", "PROPFIND", "MOVE"]
+        {
+            if let Ok(method) = method.parse::<Method>() {
+                assert_eq!(check_method(&method).unwrap_err().code(), http::StatusCode::METHOD_NOT_ALLOWED, "{method}");
+            }
+        }
+    }
+
+    #[test]
+    fn rejects_ambiguous_body_length() {
         for good in [&[][..], &[("content-length", "3")], &[("transfer-encoding", "Chunked"), ("content-length", "3")]]
         {
-            assert!(one_length(&map(good)).is_ok(), "{good:?}");
+            assert!(check_body_length(&map(good)).is_ok(), "{good:?}");
         }
         for bad in [
             &[("content-length", "3"), ("content-length", "3")][..],
@@ -162,12 +246,12 @@ mod tests {
             &[("transfer-encoding", "identity")],
             &[("transfer-encoding", "")],
         ] {
-            assert!(one_length(&map(bad)).is_err(), "{bad:?}");
+            assert!(check_body_length(&map(bad)).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn a_list_with_something_that_is_no_text_is_read_all_the_same() {
+    fn list_with_invalid_utf8_is_parsed() {
         let strange = |bytes: &'static [u8]| HeaderValue::from_bytes(bytes).unwrap();
         let mut headers = map(&[("x-hop", "1"), ("x-end", "1")]);
         headers.insert(CONNECTION, strange(b"close, x-hop, \xff"));
@@ -178,15 +262,15 @@ mod tests {
         *request.headers_mut() = map(&[("connection", "upgrade")]);
         for (protocol, is_one) in [(&b"\xff, h2c"[..], false), (b"HTTP/2.0, \xff", false), (b"\xff", true)] {
             request.headers_mut().insert(UPGRADE, strange(protocol));
-            assert_eq!(wanted_upgrade(&request).is_some(), is_one, "{protocol:?}");
+            assert_eq!(requested_upgrade(&request).is_some(), is_one, "{protocol:?}");
         }
         let mut coded = map(&[("transfer-encoding", "chunked")]);
         coded.append(TRANSFER_ENCODING, strange(b"\xff"));
-        assert!(one_length(&coded).is_err());
+        assert!(check_body_length(&coded).is_err());
     }
 
     #[test]
-    fn an_answer_in_pieces_has_no_length_besides() {
+    fn chunked_response_has_no_content_length() {
         let mut headers = map(&[("transfer-encoding", "chunked"), ("content-length", "3"), ("date", "x")]);
         clean_response(&mut headers);
         assert_eq!(left(&headers), ["date"]);
@@ -196,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_cannot_pass_for_one_of_ours() {
+    fn upstream_cannot_set_error_header() {
         let mut headers =
             map(&[("exec-proxy-error", "x"), ("connection", "close"), ("trailer", "x-sum"), ("date", "x")]);
         clean_response(&mut headers);
@@ -204,21 +288,21 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_is_one_by_both_headers_and_never_to_another_http() {
-        let wanted = |connection: &'static str, upgrade: &'static str| {
+    fn upgrade_to_http_is_ignored() {
+        let upgrade_of = |connection: &'static str, upgrade: &'static str| {
             let mut request = Request::new(());
             *request.headers_mut() = map(&[("connection", connection), ("upgrade", upgrade)]);
-            wanted_upgrade(&request)
+            requested_upgrade(&request)
         };
-        assert_eq!(wanted("Upgrade", "SPDY/3.1").unwrap(), "SPDY/3.1");
-        assert_eq!(wanted("keep-alive, upgrade", "websocket").unwrap(), "websocket");
+        assert_eq!(upgrade_of("Upgrade", "SPDY/3.1").unwrap(), "SPDY/3.1");
+        assert_eq!(upgrade_of("keep-alive, upgrade", "websocket").unwrap(), "websocket");
         for (connection, upgrade) in [
             ("close", "websocket"),
             ("upgrade, http2-settings", "h2c"),
             ("upgrade", "websocket, H2C"),
             ("upgrade", "HTTP/2.0"),
         ] {
-            assert_eq!(wanted(connection, upgrade), None, "{connection} {upgrade}");
+            assert_eq!(upgrade_of(connection, upgrade), None, "{connection} {upgrade}");
         }
     }
 }

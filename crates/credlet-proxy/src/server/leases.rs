@@ -1,4 +1,4 @@
-//! Who still needs the proxy.
+//! Leases of clients, which keep the proxy running.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -11,50 +11,49 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use tokio::sync::watch;
 
-/// The clients that hold on to the proxy: each by a file that it keeps locked, or for a time.
+/// Clients that need the proxy, by a locked file or for a limited time.
 ///
-/// The lock is `flock`'s, which the kernel frees when the client is gone, however it went. (The other kind, `fcntl`'s,
-/// does not see this one.) Nothing else tells so surely: the parent of a process may be a thread that has ended, or a
-/// reaper that takes its place.
+/// The kernel releases a `flock` lock when the client exits for any reason. (`fcntl` locks are independent of it.)
+/// Watching the parent process would be less reliable, because it changes when a parent thread or process exits.
 #[derive(Debug)]
-pub(super) struct Leases {
-    book: Mutex<Book>,
+pub(super) struct ClientLeases {
+    state: Mutex<LeaseState>,
     held: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    /// By device and inode. A client that runs its plugin again names the same file.
+struct LeaseState {
+    /// Device and inode. A client that runs its plugin again uses the same file.
     files: BTreeSet<(u64, u64)>,
-    /// Whether there was ever one.
-    any_yet: bool,
-    /// By the monotonic time.
+    /// Whether there was ever a client.
+    had_client: bool,
+    /// End of the last time-limited lease, on the monotonic clock.
     until: Duration,
     closed: bool,
 }
 
-/// What became of a client's wish to hold on.
+/// Result of a lease request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum LeaseOutcome {
     Held,
-    /// The client is gone already: its file is.
-    Gone,
-    /// Too late: the proxy is about to end.
+    /// The lock file does not exist any longer.
+    ClientExited,
+    /// The proxy is shutting down.
     Closed,
 }
 
-impl Leases {
+impl ClientLeases {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { book: Mutex::default(), held: watch::Sender::default() })
+        Arc::new(Self { state: Mutex::default(), held: watch::Sender::default() })
     }
 
-    /// Holds on until the lock of this file is free.
+    /// Takes a lease that lasts until the lock on this file is released.
     ///
     /// # Errors
-    /// When it is no file of this user's.
-    pub(super) fn take(self: &Arc<Self>, path: &Path) -> io::Result<Taken> {
+    /// If the path is not a regular file of this user.
+    pub(super) fn take(self: &Arc<Self>, path: &Path) -> io::Result<LeaseOutcome> {
         let file = match open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Taken::Gone),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LeaseOutcome::ClientExited),
             opened => opened?,
         };
         let found = file.metadata()?;
@@ -63,18 +62,18 @@ impl Leases {
         }
         let key = (found.dev(), found.ino());
         {
-            let mut book = self.book();
-            if book.closed {
-                return Ok(Taken::Closed);
+            let mut state = self.state();
+            if state.closed {
+                return Ok(LeaseOutcome::Closed);
             }
-            if !book.files.insert(key) {
-                return Ok(Taken::Held);
+            if !state.files.insert(key) {
+                return Ok(LeaseOutcome::Held);
             }
-            book.any_yet = true;
-            self.held.send_replace(book.files.len());
+            state.had_client = true;
+            self.held.send_replace(state.files.len());
         }
         let leases = Arc::clone(self);
-        // The kernel wakes it at once; asking now and then would be late or busy.
+        // A blocking `flock` returns as soon as the lock is released, without polling.
         let waiting = std::thread::Builder::new().name("lease".into()).stack_size(64 << 10).spawn(move || {
             wait(&file);
             leases.end(key);
@@ -82,61 +81,61 @@ impl Leases {
         if waiting.is_err() {
             self.end(key);
         }
-        waiting.map(|_| Taken::Held)
+        waiting.map(|_| LeaseOutcome::Held)
     }
 
-    /// Holds on until this time, for a client that has no lock. False: too late.
-    pub(super) fn take_until(&self, monotonic: Duration) -> bool {
-        let mut book = self.book();
-        book.until = book.until.max(monotonic);
-        !book.closed
+    /// Extends the time-limited lease, for clients without a lock file. Returns false if the proxy is shutting down.
+    pub(super) fn extend_until(&self, monotonic: Duration) -> bool {
+        let mut state = self.state();
+        state.until = state.until.max(monotonic);
+        !state.closed
     }
 
-    /// Until when somebody holds on for a time.
+    /// End of the last time-limited lease.
     pub(super) fn until(&self) -> Duration {
-        self.book().until
+        self.state().until
     }
 
-    /// Whether a client with a lock has ever come, though it be gone again.
-    pub(super) fn any_yet(&self) -> bool {
-        self.book().any_yet
+    /// Whether a client with a lock file has ever connected.
+    pub(super) fn had_client(&self) -> bool {
+        self.state().had_client
     }
 
-    /// How many files are locked.
+    /// Number of locked files.
     pub(super) fn held(&self) -> watch::Receiver<usize> {
         self.held.subscribe()
     }
 
-    /// Accepts nobody any more, unless somebody is there.
-    pub(super) fn close(&self, now: Duration) -> bool {
-        let mut book = self.book();
-        book.closed |= book.files.is_empty() && book.until <= now;
-        book.closed
+    /// Stops accepting leases unless one is held. Returns whether it did.
+    pub(super) fn close_if_idle(&self, now: Duration) -> bool {
+        let mut state = self.state();
+        state.closed |= state.files.is_empty() && state.until <= now;
+        state.closed
     }
 
-    /// Accepts nobody any more, whoever is there.
-    pub(super) fn shut(&self) {
-        self.book().closed = true;
+    /// Stops accepting leases.
+    pub(super) fn stop_accepting(&self) {
+        self.state().closed = true;
     }
 
     fn end(&self, key: (u64, u64)) {
-        let mut book = self.book();
-        book.files.remove(&key);
-        self.held.send_replace(book.files.len());
+        let mut state = self.state();
+        state.files.remove(&key);
+        self.held.send_replace(state.files.len());
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LeaseState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Not through a link, and without waiting for the other end if it is a pipe.
+/// Does not follow a symlink or block on a FIFO.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-/// Any failure but an interruption says that there is no lock to wait for.
+/// Blocks until the lock is released. An error other than `EINTR` counts as released.
 fn wait(file: &File) {
     while file.lock().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
 }
@@ -153,44 +152,44 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lease_lasts_as_long_as_the_lock_and_two_runs_of_one_client_have_one() {
-        let (dir, leases) = (tempfile::tempdir().unwrap(), Leases::new());
+    async fn lease_lasts_as_long_as_the_lock() {
+        let (dir, leases) = (tempfile::tempdir().unwrap(), ClientLeases::new());
         let (ada, path) = locked(&dir, "ada");
         let (bob, other) = locked(&dir, "bob");
-        assert_eq!(leases.take(&path).unwrap(), Taken::Held);
-        assert_eq!(leases.take(&path).unwrap(), Taken::Held);
-        assert_eq!(leases.take(&other).unwrap(), Taken::Held);
+        assert_eq!(leases.take(&path).unwrap(), LeaseOutcome::Held);
+        assert_eq!(leases.take(&path).unwrap(), LeaseOutcome::Held);
+        assert_eq!(leases.take(&other).unwrap(), LeaseOutcome::Held);
         let mut held = leases.held();
         assert_eq!(*held.borrow_and_update(), 2);
-        assert!(!leases.close(Duration::ZERO));
+        assert!(!leases.close_if_idle(Duration::ZERO));
 
         drop(ada);
         held.wait_for(|held| *held == 1).await.unwrap();
         drop(bob);
         held.wait_for(|held| *held == 0).await.unwrap();
-        assert!(leases.close(Duration::ZERO));
+        assert!(leases.close_if_idle(Duration::ZERO));
         let (_late, path) = locked(&dir, "late");
-        assert_eq!(leases.take(&path).unwrap(), Taken::Closed);
+        assert_eq!(leases.take(&path).unwrap(), LeaseOutcome::Closed);
     }
 
     #[test]
-    fn a_client_whose_file_is_gone_is_gone_and_what_is_no_file_of_ours_is_refused() {
-        let (dir, leases) = (tempfile::tempdir().unwrap(), Leases::new());
-        assert_eq!(leases.take(&dir.path().join("nothing")).unwrap(), Taken::Gone);
+    fn lease_needs_a_regular_file_of_this_user() {
+        let (dir, leases) = (tempfile::tempdir().unwrap(), ClientLeases::new());
+        assert_eq!(leases.take(&dir.path().join("nothing")).unwrap(), LeaseOutcome::ClientExited);
         assert!(leases.take(dir.path()).is_err());
         let (_held, path) = locked(&dir, "file");
         std::os::unix::fs::symlink(&path, dir.path().join("link")).unwrap();
         assert!(leases.take(&dir.path().join("link")).is_err());
-        assert!(leases.close(Duration::ZERO));
+        assert!(leases.close_if_idle(Duration::ZERO));
     }
 
     #[test]
-    fn a_lease_for_a_time_ends_with_it() {
-        let leases = Leases::new();
-        assert!(leases.take_until(Duration::from_secs(5)));
-        assert!(leases.take_until(Duration::from_secs(3)));
-        assert!(!leases.close(Duration::from_secs(4)));
-        assert!(leases.close(Duration::from_secs(5)));
-        assert!(!leases.take_until(Duration::from_secs(9)));
+    fn time_limited_lease_expires() {
+        let leases = ClientLeases::new();
+        assert!(leases.extend_until(Duration::from_secs(5)));
+        assert!(leases.extend_until(Duration::from_secs(3)));
+        assert!(!leases.close_if_idle(Duration::from_secs(4)));
+        assert!(leases.close_if_idle(Duration::from_secs(5)));
+        assert!(!leases.extend_until(Duration::from_secs(9)));
     }
 }

@@ -1,34 +1,34 @@
-//! What there is to see of a proxy, for Prometheus.
+//! Prometheus metrics of a proxy.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use credlet_core::prometheus::Text;
+use credlet_exec::prometheus::TextWriter;
 use http::StatusCode;
 
-/// What happened so far.
+/// Counters of a proxy.
 #[derive(Debug)]
-pub(super) struct Metrics {
-    /// By status code less 100: three digits are a few kilobytes, and no lock.
+pub(super) struct ProxyMetrics {
+    /// Indexed by status code minus 100: a few kilobytes and no lock.
     requests: [AtomicU64; 900],
     in_flight: AtomicU64,
     upgraded: AtomicU64,
     refused: AtomicU64,
     forbidden: AtomicU64,
-    /// When the last request ended, by the monotonic time in milliseconds.
+    /// End of the last request, in milliseconds on the monotonic clock.
     last_end: AtomicU64,
 }
 
-/// What is counted elsewhere.
+/// Values that other components count.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Elsewhere {
+pub(super) struct ExternalCounts {
     pub(super) leases: usize,
     pub(super) handshakes: u64,
     pub(super) signatures: u64,
 }
 
-impl Metrics {
+impl ProxyMetrics {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             requests: [const { AtomicU64::new(0) }; 900],
@@ -40,21 +40,21 @@ impl Metrics {
         })
     }
 
-    /// A request was answered so.
-    pub(super) fn answered(&self, code: StatusCode) {
+    /// Counts a response.
+    pub(super) fn record_response(&self, code: StatusCode) {
         let counter = usize::from(code.as_u16()).checked_sub(100).and_then(|index| self.requests.get(index));
         if let Some(counter) = counter {
             counter.fetch_add(1, Relaxed);
         }
     }
 
-    /// A connection was refused because of who made it.
-    pub(super) fn refused(&self) {
+    /// Counts a connection that was rejected because of its user.
+    pub(super) fn record_rejected_connection(&self) {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// A request was refused by a policy of the proxy's own.
-    pub(super) fn forbidden(&self) {
+    /// Counts a request that a policy rejected.
+    pub(super) fn record_forbidden(&self) {
         self.forbidden.fetch_add(1, Relaxed);
     }
 
@@ -62,7 +62,7 @@ impl Metrics {
         self.requests.iter().map(|counter| counter.load(Relaxed)).sum()
     }
 
-    /// Requests whose answer has not ended, and upgraded connections.
+    /// Number of requests in flight and upgraded connections.
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight.load(Relaxed)
     }
@@ -71,31 +71,31 @@ impl Metrics {
         std::time::Duration::from_millis(self.last_end.load(Relaxed))
     }
 
-    pub(super) fn encode(&self, elsewhere: Elsewhere) -> String {
+    pub(super) fn encode(&self, external_counts: ExternalCounts) -> String {
         let mut out = String::new();
-        // A String takes whatever it is given.
-        let _ = self.write(&mut Text::new(&mut out), elsewhere);
+        // Writing to a String does not fail.
+        let _ = self.write(&mut TextWriter::new(&mut out), external_counts);
         out
     }
 
-    fn write(&self, text: &mut Text<impl fmt::Write>, elsewhere: Elsewhere) -> fmt::Result {
+    fn write(&self, text: &mut TextWriter<impl fmt::Write>, external_counts: ExternalCounts) -> fmt::Result {
         let gauge = |counter: &AtomicU64| counter.load(Relaxed) as f64;
-        let leases = elsewhere.leases as f64;
-        text.gauge("credlet_proxy_leases", "Number of clients that hold on to the proxy.", &[], leases)?;
+        let leases = external_counts.leases as f64;
+        text.gauge("credlet_proxy_leases", "Number of clients that hold a lease.", &[], leases)?;
         text.gauge(
             "credlet_proxy_open_streams",
-            "Number of requests whose answer has not ended, watches and upgraded connections among them.",
+            "Number of requests in flight, including watches and upgraded connections.",
             &[],
             gauge(&self.in_flight),
         )?;
         text.counter(
             "credlet_proxy_policy_refusals_total",
-            "Number of requests that a policy of the proxy's own refused.",
+            "Number of requests rejected by a policy of the proxy.",
             self.forbidden.load(Relaxed),
         )?;
         text.counter(
             "credlet_proxy_refused_connections_total",
-            "Number of connections that were refused because of who made them.",
+            "Number of connections rejected because of their user.",
             self.refused.load(Relaxed),
         )?;
         const REQUESTS: &str = "credlet_proxy_requests_total";
@@ -108,8 +108,8 @@ impl Metrics {
         }
         text.counter(
             "credlet_proxy_signatures_total",
-            "Number of signatures that the signer says its key has made.",
-            elsewhere.signatures,
+            "Number of signatures made with the signer's key.",
+            external_counts.signatures,
         )?;
         text.gauge(
             "credlet_proxy_upgraded_connections",
@@ -120,21 +120,21 @@ impl Metrics {
         text.counter(
             "credlet_proxy_upstream_handshakes_total",
             "Number of connections made to the API server.",
-            elsewhere.handshakes,
+            external_counts.handshakes,
         )
     }
 }
 
-/// One thing in flight, until this is dropped.
+/// Counts a request or connection as in flight until drop.
 #[derive(Debug)]
-pub(super) struct InFlight {
-    metrics: Arc<Metrics>,
-    clock: Arc<dyn credlet_core::Clock>,
+pub(super) struct InFlightGuard {
+    metrics: Arc<ProxyMetrics>,
+    clock: Arc<dyn credlet_exec::Clock>,
     upgraded: bool,
 }
 
-impl InFlight {
-    pub(super) fn begin(metrics: &Arc<Metrics>, clock: &Arc<dyn credlet_core::Clock>) -> Self {
+impl InFlightGuard {
+    pub(super) fn begin(metrics: &Arc<ProxyMetrics>, clock: &Arc<dyn credlet_exec::Clock>) -> Self {
         metrics.in_flight.fetch_add(1, Relaxed);
         Self { metrics: Arc::clone(metrics), clock: Arc::clone(clock), upgraded: false }
     }
@@ -146,7 +146,7 @@ impl InFlight {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         let now = u64::try_from(self.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
         self.metrics.last_end.store(now, Relaxed);
@@ -159,21 +159,21 @@ impl Drop for InFlight {
 
 #[cfg(test)]
 mod tests {
-    use credlet_core::SystemClock;
+    use credlet_exec::SystemClock;
 
     use super::*;
 
     #[test]
-    fn a_scrape_shows_what_happened() {
-        let metrics = Metrics::new();
-        let clock: Arc<dyn credlet_core::Clock> = Arc::new(SystemClock::new());
-        metrics.answered(StatusCode::OK);
-        metrics.answered(StatusCode::OK);
-        metrics.answered(StatusCode::BAD_GATEWAY);
-        let mut exec = InFlight::begin(&metrics, &clock);
+    fn encodes_all_metrics() {
+        let metrics = ProxyMetrics::new();
+        let clock: Arc<dyn credlet_exec::Clock> = Arc::new(SystemClock::new());
+        metrics.record_response(StatusCode::OK);
+        metrics.record_response(StatusCode::OK);
+        metrics.record_response(StatusCode::BAD_GATEWAY);
+        let mut exec = InFlightGuard::begin(&metrics, &clock);
         exec.upgrade();
-        drop(InFlight::begin(&metrics, &clock));
-        let text = metrics.encode(Elsewhere { leases: 3, handshakes: 4, signatures: 5 });
+        drop(InFlightGuard::begin(&metrics, &clock));
+        let text = metrics.encode(ExternalCounts { leases: 3, handshakes: 4, signatures: 5 });
         for line in [
             "credlet_proxy_requests_total{code=\"200\"} 2",
             "credlet_proxy_requests_total{code=\"502\"} 1",

@@ -1,41 +1,46 @@
-//! The plugin author's half: a signer becomes a proxy.
+//! Server side of the exec proxy, for plugin authors.
 //!
-//! **The path of a request:** [`listener`](self) → who is it (peer credentials, TLS) → `stack.rs`, one list of layers →
-//! a [`Signer`](crate::sign::Signer) → credlet-client's connections → the API server, and all the way back.
+//! `accept.rs` authenticates connections by peer credentials and TLS. `pipeline.rs` processes each request: it checks
+//! and cleans it, calls the [`Signer`](crate::sign::Signer) and forwards it to the API server through `credlet_http`.
 //!
-//! **Three names to know:** [`Options`] say what to serve and where, [`Server`] serves it, [`Daemon`] finds the one that
-//! does already or starts it.
+//! [`ServerOptions`] configure a proxy, [`ProxyServer`] runs it, and [`DaemonLauncher`] finds or starts a daemon.
 
 mod accept;
-mod ask;
 mod authority;
 mod body;
 mod connect;
 mod control;
+mod control_client;
 mod daemon;
+mod error_response;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod group_listener;
 mod headers;
 mod leases;
+mod lifecycle;
 mod listener;
-mod local;
-mod log;
+mod log_file;
 mod metrics;
-mod neighbours;
 mod options;
 mod peer;
-mod person;
+mod pending;
+mod pipeline;
 mod process;
-mod rescue;
-mod run;
-mod shared;
-mod stack;
+mod proxy_ca;
+mod siblings;
 mod upgrade;
+mod user_presence;
 
-pub use self::ask::{Answer, Control, ControlError};
-pub use self::control::{NoReport, Report};
-pub use self::daemon::{Beginning, Daemon, DaemonError};
-pub use self::local::{Authority, AuthorityError};
-pub use self::log::LogFile;
-pub use self::options::{ForGroup, Guise, Hop, Loopback, Options, Target, TargetError, path_of};
-pub use self::process::{Stdio, close_to_others};
-pub use self::run::{Ended, ServeError, Server, serve};
-pub use self::stack::ACCESS;
+pub use self::control::{ParseReportError, StatusReport};
+pub use self::control_client::{ControlClient, ControlError, LeaseResponse};
+pub use self::daemon::{DaemonError, DaemonLauncher, StartupHandle};
+pub use self::lifecycle::{ProxyServer, ServeError, ShutdownReason, serve};
+pub use self::log_file::LogFile;
+pub use self::options::{
+    BridgeMode, GroupSocket, LoopbackOptions, ServerOptions, SocketProtocol, TargetError, UpstreamTarget, server_path,
+};
+pub use self::pipeline::ACCESS_LOG_TARGET;
+pub use self::process::{DetachableStdio, harden_process};
+pub use self::proxy_ca::{ProxyCa, ProxyCaError};

@@ -2,123 +2,122 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use credlet_api::exec::{Cluster, ExecInfo, InfoError};
-use credlet_client::conn::{self, Crypto, Proxy, Roots, Server, Settings};
-use credlet_core::World;
+use credlet_api::exec::{Cluster, ExecInfo, ExecInfoError};
+use credlet_exec::Platform;
+use credlet_http::{ClientSettings, CryptoBackend, ServerAddr, TrustRoots};
 
-use super::local::Authority;
-use crate::dir::Dir;
+use super::proxy_ca::ProxyCa;
+use crate::dir::ProxyDir;
 use crate::policy::Policy;
 
-/// So many connections wait for the next request, where the API server takes one at a time on each. To make one costs as
-/// much as a dozen requests, and more with a key in hardware.
+/// Idle HTTP/1.1 connections to the API server. A new connection costs as much as a dozen requests, and more with a
+/// hardware key.
 const IDLE_CONNECTIONS: usize = 512;
 
-/// The cluster that a proxy serves: one for its whole life. Nothing in a request chooses it.
+/// The cluster that a proxy serves, fixed for its lifetime and independent of requests.
 #[derive(Clone, Debug)]
-pub struct Target {
-    pub(super) settings: Settings,
-    /// That of the API server's address.
+pub struct UpstreamTarget {
+    pub(super) settings: ClientSettings,
+    /// Path in the URL of the API server.
     pub(super) path: String,
 }
 
-impl Target {
-    /// The cluster that the client told its plugin of.
+impl UpstreamTarget {
+    /// Uses the cluster in the exec info of the plugin.
     ///
     /// # Errors
-    /// When the kubeconfig does not say `provideClusterInfo: true`, or says something unusable.
-    pub fn of(info: &ExecInfo, crypto: Crypto, world: &World) -> Result<Self, TargetError> {
+    /// If the cluster is missing (the kubeconfig lacks `provideClusterInfo: true`) or invalid.
+    pub fn of(info: &ExecInfo, crypto: CryptoBackend, platform: &Platform) -> Result<Self, TargetError> {
         info.connection()?;
-        let cluster = info.spec.cluster.as_ref().ok_or(InfoError::NoCluster)?;
-        Self::new(cluster, crypto, world)
+        let cluster = info.spec.cluster.as_ref().ok_or(ExecInfoError::MissingCluster)?;
+        Self::new(cluster, crypto, platform)
     }
 
-    /// This cluster, reached through the proxies that it names or that the environment does.
+    /// Uses this cluster, through its proxy or that of the environment.
     ///
     /// # Errors
-    /// What is wrong with its description.
-    pub fn new(cluster: &Cluster, crypto: Crypto, world: &World) -> Result<Self, TargetError> {
-        let server = Server::parse(&cluster.server)?;
+    /// If the cluster is invalid.
+    pub fn new(cluster: &Cluster, crypto: CryptoBackend, platform: &Platform) -> Result<Self, TargetError> {
+        let server = ServerAddr::parse(&cluster.server).map_err(credlet_http::HttpError::from)?;
         let configured = Some(&cluster.proxy_url).filter(|url| !url.is_empty());
-        let proxy = Proxy::choose(configured, &server, &*world.env)?;
-        let mut settings = Settings::new(server, crypto, Arc::clone(&world.clock));
+        let proxy = credlet_http::proxy_for(configured, &server, &*platform.env)?;
+        let mut settings = ClientSettings::new(server, crypto, Arc::clone(&platform.clock));
         settings.proxy = proxy;
-        settings.tuning.idle_connections = IDLE_CONNECTIONS;
+        settings.tuning.max_idle_connections = IDLE_CONNECTIONS;
         settings.tls_server_name = Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty());
         settings.roots = match &cluster.certificate_authority_data {
             _ if cluster.insecure_skip_tls_verify => {
-                tracing::warn!(server = %settings.server, "whoever answers is taken for the API server");
-                Roots::Unchecked
+                tracing::warn!(server = %settings.server, "TLS verification of the API server is disabled");
+                TrustRoots::Unchecked
             }
-            pem if pem.is_empty() => Roots::Platform,
-            pem => Roots::Pem(pem.clone()),
+            pem if pem.is_empty() => TrustRoots::Platform,
+            pem => TrustRoots::Pem(pem.clone()),
         };
-        Ok(Self { settings, path: path_of(&cluster.server) })
+        Ok(Self { settings, path: server_path(&cluster.server) })
     }
 
-    /// The API server.
-    pub fn server(&self) -> &Server {
+    /// Returns the address of the API server.
+    pub fn server(&self) -> &ServerAddr {
         &self.settings.server
     }
 }
 
-/// The path in the address of an API server, which clients put before that of each request. Empty: none.
-pub fn path_of(server: &str) -> String {
+/// Returns the path in the URL of an API server, which is a prefix of all request paths. Empty if there is none.
+pub fn server_path(server: &str) -> String {
     let path = server.parse::<http::Uri>().map(|uri| uri.path().trim_end_matches('/').to_owned());
     path.unwrap_or_default()
 }
 
-/// Why there is nothing to serve. Whoever wrote the kubeconfig must act.
+/// A missing or invalid cluster.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// The client did not say which cluster.
+    /// The exec info has no cluster.
     #[error(transparent)]
-    Info(#[from] InfoError),
-    /// The cluster cannot be reached as it is described.
+    Info(#[from] ExecInfoError),
+    /// The connection settings are invalid.
     #[error(transparent)]
-    Connection(#[from] conn::Error),
+    Connection(#[from] credlet_http::HttpError),
 }
 
-/// How a proxy listens, and how long it lives.
+/// Listeners, lifetime and policies of a proxy.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ServerOptions {
     /// The cluster.
-    pub target: Target,
-    /// Where its sockets are.
-    pub dir: Dir,
-    /// Whether the socket speaks TLS. Yes by default.
-    pub hop: Hop,
-    /// A port for clients that know nothing of sockets. None by default.
-    pub loopback: Option<Loopback>,
-    /// The lock files of clients that are known from the start: that of its client, for a plugin that is the proxy.
+    pub target: UpstreamTarget,
+    /// Directory of the sockets.
+    pub dir: ProxyDir,
+    /// Protocol of the socket. Default: TLS.
+    pub socket_protocol: SocketProtocol,
+    /// Port for clients that do not support exec proxies. Default: none.
+    pub loopback: Option<LoopbackOptions>,
+    /// Lock files of the initial clients. A plugin that is the proxy itself passes its client's.
     pub leases: Vec<PathBuf>,
-    /// How long to stay when the last client has gone and nothing is in flight: 5 minutes. Zero: not at all, and
-    /// what is still in flight then has the drain limit.
+    /// Time to stay after the last client exits and the last request ends. Default: 5 minutes. Zero: shut down at once,
+    /// with the drain timeout for requests in flight.
     pub linger: Duration,
-    /// After how long to end in any case, so that whoever unlocked a key has to do it again: 12 hours.
+    /// Maximum lifetime, after which a key must be unlocked again. Default: 12 hours.
     pub max_life: Duration,
-    /// How long requests that are in flight at the end may take: 10 s. Upgraded connections are cut at once.
+    /// Drain timeout for requests in flight at shutdown. Default: 10 s. Upgraded connections are closed at once.
     pub drain: Duration,
-    /// Whether SIGTERM and SIGINT end it in good order, and not at once. They do by default: a proxy has its process to
-    /// itself, as a rule.
+    /// Whether SIGTERM and SIGINT trigger a graceful shutdown. Default: true.
     pub heeds_signals: bool,
-    /// What is passed on: what all of them let through. None by default: what the user may do is the API server's to say.
+    /// Policies that restrict the forwarded requests. Default: none.
     pub policies: Vec<Policy>,
-    /// A socket for the members of a group, besides. None by default: what the user may do is then theirs to do.
-    pub shared: Option<ForGroup>,
-    /// Whose requests are answered besides this user's own. Nobody's by default.
+    /// Additional socket for the members of a group, who then act as this user. Default: none.
+    pub shared: Option<GroupSocket>,
+    /// User ids that may connect besides this user. Default: none.
     pub also_serve: Vec<u32>,
 }
 
-impl Options {
-    /// The defaults.
-    pub fn new(target: Target, dir: Dir) -> Self {
+impl ServerOptions {
+    /// Uses the defaults.
+    pub fn new(target: UpstreamTarget, dir: ProxyDir) -> Self {
         Self {
             target,
             dir,
-            hop: Hop::Tls,
+            socket_protocol: SocketProtocol::Tls,
             loopback: None,
             leases: Vec::new(),
             linger: Duration::from_secs(5 * 60),
@@ -132,45 +131,46 @@ impl Options {
     }
 }
 
-/// What is spoken on the proxy's socket.
+/// Protocol of the proxy's socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hop {
-    /// TLS 1.3, both sides with a certificate of an authority that lives as long as the proxy. Permissions and peer
-    /// credentials say the same, but the specification wants both.
+pub enum SocketProtocol {
+    /// TLS 1.3 with client and server certificates of a CA that is generated per proxy. KEP-2718 requires it in
+    /// addition to permissions and peer credentials.
     #[default]
     Tls,
-    /// HTTP/1.1 as it is.
+    /// Plain HTTP/1.1.
     Plain,
 }
 
-/// A socket that members of a group may use: plain HTTP/1.1, because the kernel says who they are.
+/// Socket for the members of a group: plain HTTP/1.1, authenticated by the kernel.
 #[derive(Clone, Debug)]
-pub struct ForGroup {
-    /// The group's number.
+pub struct GroupSocket {
+    /// Group id.
     pub group: u32,
-    /// The directory below which the socket is, made if it is missing: one that members can reach and nobody else can
-    /// change. The socket is `NAME/s.sock` there, where the proxy's own is `…/NAME/s.sock`.
+    /// Parent directory of the socket, created if missing. Members must be able to reach it and no other user to change
+    /// it. The socket is `NAME/s.sock` in it, with the `NAME` of the proxy's directory.
     pub dir: PathBuf,
 }
 
-/// A port of 127.0.0.1, TLS with a client certificate required, HTTP/2 and HTTP/1.1.
+/// Port of 127.0.0.1: TLS with client certificates, HTTP/2 and HTTP/1.1.
 #[derive(Clone, Debug)]
-pub struct Loopback {
-    /// 0: any free one.
+pub struct LoopbackOptions {
+    /// 0: an ephemeral port.
     pub port: u16,
-    /// What clients take it for.
-    pub guise: Guise,
-    /// Whose certificates are shown and accepted there. See [`Authority::kept_in`] and [`Authority::kept_for`].
-    pub authority: Arc<Authority>,
+    /// How clients use the port.
+    pub mode: BridgeMode,
+    /// CA of the server and client certificates, see [`ProxyCa::load_or_create`] and
+    /// [`ProxyCa::load_or_create_for_host`].
+    pub authority: Arc<ProxyCa>,
 }
 
-/// What clients take a port of this machine for.
+/// How clients use the port of a bridge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Guise {
-    /// The API server: a kubeconfig's `server`. TLS from the first byte.
+pub enum BridgeMode {
+    /// As the `server` of a kubeconfig: TLS from the first byte.
     #[default]
     Server,
-    /// An HTTP proxy on the way to the API server: a kubeconfig's `proxy-url`. TLS after a `CONNECT` to the API server,
-    /// whose name is then on the certificate.
-    Proxy,
+    /// As the `proxy-url` of a kubeconfig: TLS after a `CONNECT` to the API server, with the API server's name in the
+    /// certificate.
+    ProxyUrl,
 }

@@ -1,63 +1,62 @@
-//! What a process does to itself before it becomes a proxy that outlives its client.
+//! Process setup for daemons.
 
 use std::fs::File;
 use std::io;
 
+use credlet_platform::hardening;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
 
-/// So many open files are plenty. They are not all that a system may grant: programs that a signer runs inherit the limit,
-/// and there are some that close each number up to it, of which a container may have a billion.
-const FILES: u64 = 1 << 16;
+/// Limit on open files. The hard limit may be a billion in containers, and child processes inherit the limit; some
+/// programs close every descriptor up to it.
+const MAX_OPEN_FILES: u64 = 1 << 16;
 
-/// Leaves the session, the working directory and the terminal's reach; no dump of this process's memory is written, and
-/// no other process of this user can look into it. It may have as many files open as the system grants, up to 65,536. To be
-/// called first, while there is one thread.
+/// Prepares this process to run as a daemon. It leaves the session and the working directory, disables core dumps, and
+/// prevents other processes of this user from attaching to it or reading its memory. New files are private. The limit
+/// on open files is raised up to 65,536. Call it before there are threads or secrets.
 ///
 /// # Errors
-/// When the system refuses: then there is no proxy, because it might leave keys on the disk.
-pub fn close_to_others() -> io::Result<()> {
+/// If a system call fails. The process must not load keys then.
+pub fn harden_process() -> io::Result<()> {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    #[cfg(target_os = "linux")]
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    hardening::protect_memory_permanently()?;
     std::env::set_current_dir("/")?;
-    // Refused to the leader of a group, which has a session of its own, or is out of the client's reach at least.
+    // Fails for a process group leader, which is already outside the client's process group.
     let _ = rustix::process::setsid();
-    make_room();
+    raise_open_file_limit();
     Ok(())
 }
 
-/// The usual limit is 1024, for programs that know no better than `select`. A client takes one file, its way to the API
-/// server often another, and where none is left nobody can so much as ask the proxy what is wrong.
-fn make_room() {
+/// The default limit of 1024 exists for `select`. Each client needs one descriptor and often another to the API server;
+/// without free descriptors even the control socket fails.
+fn raise_open_file_limit() {
     let found = rustix::process::getrlimit(Resource::Nofile);
-    let wanted = found.maximum.unwrap_or(FILES).min(FILES);
-    if found.current.is_some_and(|current| current < wanted) {
-        // Without it there is less room, and that is all.
-        let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..found });
+    let target = found.maximum.unwrap_or(MAX_OPEN_FILES).min(MAX_OPEN_FILES);
+    if found.current.is_some_and(|current| current < target) {
+        // A lower limit only means fewer connections.
+        let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(target), ..found });
     }
 }
 
-/// Standard input, output and error, to be let go of.
+/// Standard streams that can be redirected to `/dev/null`.
 #[derive(Debug)]
-pub struct Stdio(File);
+pub struct DetachableStdio(File);
 
-impl Stdio {
-    /// Prepares for it: what can fail fails here.
+impl DetachableStdio {
+    /// Opens `/dev/null`, so that [`detach`](Self::detach) is unlikely to fail.
     ///
     /// # Errors
-    /// When there is no null device.
+    /// If `/dev/null` cannot be opened.
     pub fn prepare() -> io::Result<Self> {
         File::options().read(true).write(true).open("/dev/null").map(Self)
     }
 
-    /// Puts the null device in the place of all three. A client that waits for the end of a plugin's output would wait
-    /// for ours otherwise, and so would `kubectl … 2>&1 | less`.
+    /// Redirects stdin, stdout and stderr to `/dev/null`. Otherwise a client that reads the plugin's output until EOF
+    /// would wait for the daemon, and so would `kubectl … 2>&1 | less`.
     ///
     /// # Errors
-    /// When the system refuses.
-    pub fn let_go(self) -> io::Result<()> {
+    /// If `dup2` fails.
+    pub fn detach(self) -> io::Result<()> {
         rustix::stdio::dup2_stdin(&self.0)?;
         rustix::stdio::dup2_stdout(&self.0)?;
         rustix::stdio::dup2_stderr(&self.0)?;

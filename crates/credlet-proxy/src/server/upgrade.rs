@@ -1,23 +1,23 @@
-//! Two connections that have ceased to speak HTTP, handed to each other.
+//! Tunnels between upgraded connections.
 
-use credlet_client::conn::Body;
+use credlet_http::ResponseBody;
 use http::Response;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::sync::watch;
 
-use super::metrics::InFlight;
-use super::stack::Reply;
+use super::metrics::InFlightGuard;
+use super::pipeline::ProxyBody;
 
-/// The answer for the client. When it has gone out, bytes go both ways until both sides have ended theirs: one that has
-/// said all may still listen. At the end of the proxy they are cut.
+/// Returns the `101` response for the client. After it is sent, bytes are copied in both directions until both sides
+/// are closed; half-closed connections stay open. Shutdown closes the tunnel.
 pub(super) fn join(
     client: OnUpgrade,
-    mut response: Response<Body>,
-    mut in_flight: InFlight,
-    mut ending: watch::Receiver<bool>,
-) -> Response<Reply> {
+    mut response: Response<ResponseBody>,
+    mut in_flight: InFlightGuard,
+    mut shutdown: watch::Receiver<bool>,
+) -> Response<ProxyBody> {
     const BUFFER: usize = 64 << 10;
     in_flight.upgrade();
     let server = hyper::upgrade::on(&mut response);
@@ -25,16 +25,16 @@ pub(super) fn join(
         let joined = async {
             let (Ok(client), Ok(server)) = tokio::join!(client, server) else { return };
             let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-            // How it ended is known to those who spoke.
+            // Both ends see the error themselves.
             let _ = copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await;
         };
         tokio::select! {
             () = joined => {}
-            _ = ending.wait_for(|ending| *ending) => {}
+            _ = shutdown.wait_for(|shutdown| *shutdown) => {}
         }
         drop(in_flight);
     });
-    // `Upgrade` and `Connection` are what this answer is about, so they stay.
+    // `Upgrade` and `Connection` stay, because they belong to a `101`.
     response.extensions_mut().clear();
-    response.map(|_| Reply::whole(""))
+    response.map(|_| ProxyBody::whole(""))
 }

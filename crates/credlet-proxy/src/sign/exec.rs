@@ -1,54 +1,54 @@
 use std::sync::Arc;
 
-use credlet_api::exec::Response;
-use credlet_client::conn::Credential;
-use credlet_client::{AuthError, Authenticator, ExecProxy, Presenter};
-use credlet_core::Clock;
+use credlet_api::exec::FailedResponse;
+use credlet_client::{AuthError, Authenticator, ConnectionCredentials, ExecProxy};
+use credlet_exec::Clock;
+use credlet_http::HttpCredential;
 
-use super::{SignError, Signer, Signing};
+use super::{SignError, SignFuture, Signer};
 
-/// The credential of any exec plugin: it is run by the proxy, once for all clients, and its tokens and keys never reach
-/// them. If it answers with a proxy of its own, requests go on through that one.
+/// Uses the credential of another exec plugin. The proxy runs the plugin once for all clients, which never receive its
+/// tokens and keys. If the plugin returns an exec proxy, requests are forwarded through that proxy.
 #[derive(Debug)]
-pub struct Exec {
+pub struct ExecSigner {
     authenticator: Authenticator,
-    presenter: Arc<Presenter>,
+    credentials: Arc<ConnectionCredentials>,
 }
 
-impl Exec {
-    /// Nothing is run yet. A plugin can only answer with a proxy if the authenticator tells it of the lock file of this
-    /// `exec_proxy`.
+impl ExecSigner {
+    /// Creates the signer without running the plugin. The plugin can return an exec proxy only if the authenticator
+    /// passes it the lock file of `exec_proxy`.
     pub fn new(authenticator: Authenticator, clock: Arc<dyn Clock>, exec_proxy: Option<Arc<dyn ExecProxy>>) -> Self {
-        let presenter = Presenter::new(authenticator.clone(), clock, None, exec_proxy);
-        Self { authenticator, presenter }
+        let credentials = ConnectionCredentials::new(authenticator.clone(), clock, None, exec_proxy);
+        Self { authenticator, credentials }
     }
 }
 
-impl Signer for Exec {
-    fn credential(&self) -> Signing<'_, Credential> {
+impl Signer for ExecSigner {
+    fn credential(&self) -> SignFuture<'_, HttpCredential> {
         Box::pin(async {
-            let entry = self.authenticator.credential().await.map_err(|error| unable(&error))?;
-            let credential = self.presenter.credential(&entry);
+            let entry = self.authenticator.credential().await.map_err(|error| unavailable(&error))?;
+            let credential = self.credentials.credential(&entry);
             credential.map_err(|error| SignError::Unavailable { message: error.to_string() })
         })
     }
 
-    fn refused(&self, serial: u64) -> Signing<'_, bool> {
+    fn on_unauthorized(&self, generation: u64) -> SignFuture<'_, bool> {
         Box::pin(async move {
-            let entry = self.authenticator.credential().await.map_err(|error| unable(&error))?;
-            if entry.generation() != serial {
-                // Somebody else was refused before us.
+            let entry = self.authenticator.credential().await.map_err(|error| unavailable(&error))?;
+            if entry.generation() != generation {
+                // A concurrent request has already replaced the credential.
                 return Ok(true);
             }
-            let response = Response { code: 401, ..Response::default() };
-            let other = self.authenticator.replace(&entry, response).await.map_err(|error| unable(&error))?;
+            let response = FailedResponse { code: 401, ..FailedResponse::default() };
+            let other = self.authenticator.replace(&entry, response).await.map_err(|error| unavailable(&error))?;
             Ok(other.is_some())
         })
     }
 }
 
-/// With what a person can do about it: the client shows nothing else.
-fn unable(error: &AuthError) -> SignError {
+/// Includes the hints, because the client shows nothing else.
+fn unavailable(error: &AuthError) -> SignError {
     let mut message = error.to_string();
     for hint in error.hints() {
         message.push_str("; ");

@@ -4,117 +4,124 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use credlet_api::Secret;
-use credlet_client::conn::{Credential, Crypto, Identity};
-use credlet_core::Clock;
+use credlet_exec::Clock;
+use credlet_http::{CryptoBackend, HttpCredential, TlsIdentity};
+use credlet_platform::fs::{ReadError, read_bounded};
 
-use super::{SignError, Signer, Signing};
+use super::{SignError, SignFuture, Signer};
 
-/// How long a pair that was read is taken to be unchanged. Then it is read again, whatever the files' times say: one that is
-/// written twice within a tick of the system's clock has the same.
-const LOOK: Duration = Duration::from_secs(1);
+/// Size limit of each file, in bytes.
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
-/// A client certificate and its key in files, which somebody may replace at any time: cert-manager, a script, a mounted
-/// secret. A new pair is taken when both files fit each other; until then the old one serves.
-pub struct File {
+/// Interval after which the files are read again. Modification times are not used: a file that is written twice within
+/// one clock tick keeps its time.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Uses a client certificate and key from files that may be replaced at any time, by cert-manager or a mounted secret.
+/// A new pair is used once certificate and key match; until then the old pair stays in use.
+pub struct FileSigner {
     certificate: PathBuf,
     key: PathBuf,
-    crypto: Crypto,
+    crypto: CryptoBackend,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<FileState>,
 }
 
 #[derive(Default)]
-struct State {
-    held: Option<Credential>,
-    looked: Option<Duration>,
-    serial: u64,
+struct FileState {
+    loaded: Option<HttpCredential>,
+    checked_at: Option<Duration>,
+    generation: u64,
 }
 
-impl File {
-    /// Nothing is read yet.
-    pub fn new(certificate: PathBuf, key: PathBuf, crypto: Crypto, clock: Arc<dyn Clock>) -> Self {
+impl FileSigner {
+    /// Creates the signer without reading the files.
+    pub fn new(certificate: PathBuf, key: PathBuf, crypto: CryptoBackend, clock: Arc<dyn Clock>) -> Self {
         Self { certificate, key, crypto, clock, state: Mutex::default() }
     }
 
-    fn current(&self, look_now: bool) -> Result<Credential, SignError> {
+    fn current(&self, force: bool) -> Result<HttpCredential, SignError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
-        if let (Some(held), Some(looked)) = (&state.held, state.looked)
-            && !look_now
-            && now.saturating_sub(looked) < LOOK
+        if let (Some(loaded), Some(checked_at)) = (&state.loaded, state.checked_at)
+            && !force
+            && now.saturating_sub(checked_at) < RECHECK_INTERVAL
         {
-            return Ok(held.clone());
+            return Ok(loaded.clone());
         }
-        state.looked = Some(now);
+        state.checked_at = Some(now);
         let read = self.read(&mut state);
-        match (read, &state.held) {
-            (Ok(()), Some(held)) => Ok(held.clone()),
-            (Err(error), Some(held)) => {
-                tracing::warn!(%error, "the client certificate cannot be read again; the last one is used");
-                Ok(held.clone())
+        match (read, &state.loaded) {
+            (Ok(()), Some(loaded)) => Ok(loaded.clone()),
+            (Err(error), Some(loaded)) => {
+                tracing::warn!(%error, "failed to reload the client certificate; using the previous one");
+                Ok(loaded.clone())
             }
             (Err(error), None) => Err(error),
-            (Ok(()), None) => Err(wrong("is not there".into())),
+            (Ok(()), None) => Err(misconfigured("was not loaded".into())),
         }
     }
 
-    fn read(&self, state: &mut State) -> Result<(), SignError> {
-        let certificate = std::fs::read(&self.certificate).map_err(|error| unreadable(&self.certificate, &error))?;
-        let key = std::fs::read_to_string(&self.key).map_err(|error| unreadable(&self.key, &error))?;
-        let identity = Identity::from_pem(&certificate, &Secret::new(key), &self.crypto)
+    fn read(&self, state: &mut FileState) -> Result<(), SignError> {
+        let read = |path: &Path| read_bounded(path, MAX_FILE_SIZE).map_err(|error| unreadable(path, error));
+        let (certificate, key) = (read(&self.certificate)?, read(&self.key)?);
+        let key = std::str::from_utf8(&key).map(Secret::new);
+        let key = key.map_err(|_| misconfigured("has an invalid key: not PEM".into()))?;
+        let identity = TlsIdentity::from_pem(&certificate, &key, &self.crypto)
             .map_err(|error| SignError::Misconfigured { message: error.to_string() })?;
-        if state.held.as_ref().and_then(|held| held.identity.as_ref()) != Some(&identity) {
-            state.serial += 1;
-            state.held = Some(Credential::new(state.serial, None, Some(identity)));
-            tracing::info!(serial = state.serial, "the client certificate is read");
+        if state.loaded.as_ref().and_then(|loaded| loaded.identity.as_ref()) != Some(&identity) {
+            state.generation += 1;
+            state.loaded = Some(HttpCredential::new(state.generation, None, Some(identity)));
+            tracing::info!(generation = state.generation, "loaded client certificate");
         }
         Ok(())
     }
 }
 
-impl Signer for File {
-    fn credential(&self) -> Signing<'_, Credential> {
+impl Signer for FileSigner {
+    fn credential(&self) -> SignFuture<'_, HttpCredential> {
         Box::pin(async { self.current(false) })
     }
 
-    fn refused(&self, serial: u64) -> Signing<'_, bool> {
-        Box::pin(async move { Ok(self.current(true)?.serial != serial) })
+    fn on_unauthorized(&self, generation: u64) -> SignFuture<'_, bool> {
+        Box::pin(async move { Ok(self.current(true)?.generation != generation) })
     }
 }
 
-impl fmt::Debug for File {
+impl fmt::Debug for FileSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("File").field("certificate", &self.certificate).field("key", &self.key).finish()
+        f.debug_struct("FileSigner").field("certificate", &self.certificate).field("key", &self.key).finish()
     }
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> SignError {
-    // An error of the system, not of a parser: it quotes nothing.
-    wrong(format!("in {} cannot be read: {error}", credlet_api::visible(&path.to_string_lossy())))
+fn unreadable(path: &Path, error: ReadError) -> SignError {
+    // The error comes from the operating system and quotes no content.
+    misconfigured(format!("cannot be read: {}: {error}", credlet_api::escape_control_chars(&path.to_string_lossy())))
 }
 
-fn wrong(what: String) -> SignError {
+fn misconfigured(what: String) -> SignError {
     SignError::Misconfigured { message: format!("the client certificate {what}") }
 }
 
 #[cfg(test)]
 mod tests {
-    use credlet_core::ManualClock;
-    use credlet_testkit::ca::Ca;
-    use credlet_testkit::logs::Watch;
+    use credlet_exec::ManualClock;
+    use credlet_testkit::ca::TestCa;
+    use credlet_testkit::logs::LeakCheck;
 
     use super::*;
 
     #[tokio::test]
-    async fn a_replaced_pair_is_taken_when_it_fits_and_the_old_one_serves_until_then() {
-        let watch = Watch::new();
-        let (ca, dir) = (Ca::new(), tempfile::tempdir().unwrap());
+    async fn replaced_pair_is_used_once_it_matches() {
+        let watch = LeakCheck::new();
+        let (ca, dir) = (TestCa::new(), tempfile::tempdir().unwrap());
         let (one, two) = (ca.client("one").issue(), ca.client("two").issue());
         watch.adopt("key", one.key_pem());
         watch.adopt("key", two.key_pem());
         let (certificate, key) = (dir.path().join("tls.crt"), dir.path().join("tls.key"));
         let clock = ManualClock::new("2030-01-01T00:00:00Z".parse().unwrap());
-        let signer = File::new(certificate.clone(), key.clone(), Crypto::aws_lc_rs(), Arc::new(clock.clone()));
+        let signer =
+            FileSigner::new(certificate.clone(), key.clone(), CryptoBackend::aws_lc_rs(), Arc::new(clock.clone()));
 
         let missing = signer.credential().await.unwrap_err();
         watch.error(&missing);
@@ -123,23 +130,37 @@ mod tests {
         std::fs::write(&certificate, one.cert_pem()).unwrap();
         std::fs::write(&key, one.key_pem()).unwrap();
         let first = signer.credential().await.unwrap();
-        assert_eq!(first.serial, 1);
+        assert_eq!(first.generation, 1);
 
-        // Half of the new pair: not yet.
+        // Only half of the new pair is written.
         std::fs::write(&certificate, two.cert_pem()).unwrap();
-        clock.advance(LOOK);
-        assert_eq!(signer.credential().await.unwrap().serial, 1);
-        assert!(!signer.refused(1).await.unwrap());
+        clock.advance(RECHECK_INTERVAL);
+        assert_eq!(signer.credential().await.unwrap().generation, 1);
+        assert!(!signer.on_unauthorized(1).await.unwrap());
         std::fs::write(&key, two.key_pem()).unwrap();
-        assert!(signer.refused(1).await.unwrap(), "there is another one now");
+        assert!(signer.on_unauthorized(1).await.unwrap(), "there is another one now");
         let second = signer.credential().await.unwrap();
-        assert_eq!(second.serial, 2);
+        assert_eq!(second.generation, 2);
         assert_ne!(first.identity, second.identity);
 
-        // The same pair written again is no new one.
+        // Writing the same pair again does not change the generation.
         std::fs::write(&key, format!("{}\n", two.key_pem())).unwrap();
-        clock.advance(LOOK);
-        assert_eq!(signer.credential().await.unwrap().serial, 2);
+        clock.advance(RECHECK_INTERVAL);
+        assert_eq!(signer.credential().await.unwrap().generation, 2);
         watch.text(format!("{signer:?}"));
+    }
+
+    #[tokio::test]
+    async fn pipes_and_devices_are_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let clock = Arc::new(ManualClock::new("2030-01-01T00:00:00Z".parse().unwrap()));
+        for path in [pipe, "/dev/zero".into()] {
+            let signer = FileSigner::new(path.clone(), path, CryptoBackend::aws_lc_rs(), clock.clone());
+            let error = signer.credential().await.unwrap_err().to_string();
+            assert!(error.ends_with("is not a regular file"), "{error}");
+        }
     }
 }

@@ -1,130 +1,138 @@
-//! What a proxy adds to a request: a client certificate, headers, a signature.
+//! Signers, which authenticate requests with a client certificate, headers or a signature.
 
 mod exec;
 mod file;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod headers;
+#[cfg(feature = "pkcs11")]
+pub mod pkcs11;
+#[cfg(feature = "sigv4")]
+pub mod sigv4;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
 use credlet_api::Secret;
-use credlet_client::conn::Credential;
+use credlet_http::HttpCredential;
 use http::request::Parts;
 
-pub use self::exec::Exec;
-pub use self::file::File;
-pub use self::headers::Headers;
+pub use self::exec::ExecSigner;
+pub use self::file::FileSigner;
+pub use self::headers::HeaderSigner;
 
-/// What a [`Signer`] returns.
-pub type Signing<'a, T> = Pin<Box<dyn Future<Output = Result<T, SignError>> + Send + 'a>>;
+/// Future returned by a [`Signer`].
+pub type SignFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SignError>> + Send + 'a>>;
 
-/// Whoever authorizes requests on their way to the API server.
+/// Authenticates requests to the API server.
 pub trait Signer: fmt::Debug + Send + Sync {
-    /// What requests go out with: an `Authorization` header, a client certificate (whose key may live elsewhere), both
-    /// or neither. Asked for each request, so it is cheap while nothing has changed; a new one has a higher serial.
-    fn credential(&self) -> Signing<'_, Credential>;
+    /// Returns the `Authorization` header and the client certificate for requests, both optional. The certificate's key
+    /// may be in hardware. Called for each request, so it must be cheap while nothing changes. A new credential has a
+    /// higher generation.
+    fn credential(&self) -> SignFuture<'_, HttpCredential>;
 
-    /// What [`sign`](Self::sign) must know about the body of a request with this head.
-    fn body(&self, _head: &Parts) -> BodyRule {
-        BodyRule::Stream
+    /// How the body of a request with this head is processed before [`sign`](Self::sign).
+    fn body(&self, _head: &Parts) -> BodyDigestRule {
+        BodyDigestRule::Stream
     }
 
-    /// Puts on the request what depends on the request. The path, the query and the headers are what the API server
-    /// will see; hop-by-hop headers are gone already. The URI is whole, with the API server's authority, and there is
-    /// no `Host`: whoever signs one takes it from there.
-    fn sign<'a>(&'a self, _head: &'a mut Parts, _body: BodyDigest) -> Signing<'a, ()> {
+    /// Adds headers that depend on the request. Path, query and headers are those that the API server will receive,
+    /// without hop-by-hop headers. The URI has the API server's authority. There is no `Host` header: a signer that
+    /// includes the host takes it from the URI.
+    fn sign<'a>(&'a self, _head: &'a mut Parts, _body: BodyDigest) -> SignFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// The headers of every answer from the API server, as they come by: `Date` tells a signer of a clock that is wrong.
-    fn answered(&self, _headers: &http::HeaderMap) {}
+    /// Called with the headers of every response of the API server. A signer can detect clock skew by `Date`.
+    fn on_response(&self, _headers: &http::HeaderMap) {}
 
-    /// The API server has answered `401` to a request with this serial. `true`: [`credential`](Self::credential) may
-    /// give another one now, so that the request is worth sending again.
-    fn refused(&self, _serial: u64) -> Signing<'_, bool> {
+    /// Called when the API server responds `401` to a request with this generation. Returns true if
+    /// [`credential`](Self::credential) may return a different credential, so that a retry is useful.
+    fn on_unauthorized(&self, _generation: u64) -> SignFuture<'_, bool> {
         Box::pin(async { Ok(false) })
     }
 
-    /// Returns when a person has kept the key waiting for longer than a client should not know: `touch the key`. `None`:
-    /// no person ever has to do anything, so nobody need look out for it. What waits goes on all the same.
-    fn person(&self) -> Option<Pin<Box<dyn Future<Output = SignError> + Send + '_>>> {
+    /// Completes when the user has not reacted for so long that the client should be notified, with a message such as
+    /// `touch the key`. `None` if the signer never needs user action. Pending operations continue.
+    fn user_action_required(&self) -> Option<Pin<Box<dyn Future<Output = SignError> + Send + '_>>> {
         None
     }
 
-    /// How often the key itself was found to be gone, a card that was pulled out: connections that were made before are
-    /// closed then, whether it is back or not.
-    fn losses(&self) -> u64 {
+    /// Number of times that the key was removed, such as a smart card. Connections made before a removal are closed,
+    /// even if the key is available again.
+    fn key_losses(&self) -> u64 {
         0
     }
 
-    /// How many signatures the key has made: for the metrics.
-    fn signatures(&self) -> u64 {
+    /// Number of signatures made with the key, for metrics.
+    fn signature_count(&self) -> u64 {
         0
     }
 
-    /// What it has to be told before it can do anything, as a question to a person: `PIN of the token "blue"`. The
-    /// plugin has the terminal, the daemon has the key; so the plugin asks, and passes the answer on.
-    fn wants(&self) -> Option<String> {
+    /// Prompt for the secret that the signer needs before it can sign: `PIN of the token "blue"`. The daemon holds the
+    /// key but has no terminal, so the plugin prompts and sends the input to the daemon.
+    fn unlock_prompt(&self) -> Option<String> {
         None
     }
 
-    /// The answer to that.
-    fn unlock(&self, _answer: Secret) -> Signing<'_, ()> {
-        Box::pin(async { Err(SignError::Misconfigured { message: "there is nothing to unlock".into() }) })
+    /// Unlocks the signer with the response to [`unlock_prompt`](Self::unlock_prompt).
+    fn unlock(&self, _answer: Secret) -> SignFuture<'_, ()> {
+        Box::pin(async { Err(SignError::Misconfigured { message: "this signer cannot be unlocked".into() }) })
     }
 
-    /// The proxy ends, and nothing is signed any more: lets go of what would outlive the process, such as the session of
-    /// a token. It may block for a moment.
+    /// Called when the proxy shuts down, after the last signature. Releases resources that would outlive the process,
+    /// such as token sessions. It may block briefly.
     fn close(&self) {}
 }
 
-/// What happens to a request's body before its head is signed.
+/// How the body is processed before the head is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyRule {
-    /// It is passed on as it comes.
+pub enum BodyDigestRule {
+    /// Streamed without a digest.
     Stream,
-    /// It is read whole and hashed with SHA-256. A larger one is refused with `413`.
+    /// Buffered and hashed with SHA-256. A larger body is rejected with `413`.
     Hash {
-        /// In bytes.
+        /// Limit in bytes.
         max: usize,
     },
-    /// It is read whole and hashed; a larger one is passed on unhashed.
+    /// Buffered and hashed. A larger body is streamed without a digest.
     HashUpTo {
-        /// In bytes.
+        /// Limit in bytes.
         max: usize,
     },
 }
 
-/// What is known about the body of a request.
+/// Digest of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyDigest {
-    /// Nothing: it streams by.
+    /// The body is streamed.
     Unknown,
-    /// Its SHA-256.
+    /// SHA-256 of the body.
     Sha256([u8; 32]),
 }
 
-/// Why a request could not be authorized, by who must act.
+/// A request that could not be authenticated.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignError {
-    /// A person: touch the key, plug in the card, log in again.
+    /// The user must act: touch the key, insert the card, log in again.
     #[error("{message}")]
-    Person {
-        /// What to do.
+    UserActionRequired {
+        /// What the user must do.
         message: String,
     },
-    /// Nobody has to: the key or the credential is out of reach for now.
+    /// The key or credential is temporarily unavailable.
     #[error("{message}")]
     Unavailable {
-        /// What is out of reach.
+        /// What is unavailable.
         message: String,
     },
-    /// Whoever configured it.
+    /// The configuration is invalid.
     #[error("{message}")]
     Misconfigured {
-        /// What is wrong.
+        /// What is invalid.
         message: String,
     },
 }

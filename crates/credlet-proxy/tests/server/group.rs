@@ -1,4 +1,4 @@
-//! A socket that is shared with a group.
+//! Sockets that are shared with a group.
 
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
@@ -6,28 +6,28 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use credlet_proxy::server::{ForGroup, Options, ServeError, Server};
-use credlet_testkit::ca::Ca;
-use credlet_testkit::server::Server as Upstream;
+use credlet_proxy::server::{GroupSocket, ProxyServer, ServeError, ServerOptions};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::server::FakeApiServer as Upstream;
 use rustix::process::{Gid, Uid};
 
-use crate::support::{Proxy, Simple, cluster, target, within};
+use crate::support::{FakeSigner, TestProxy, cluster, target, within};
 
-/// Groups and users that are nobody's.
+/// Unused group and user ids.
 const GROUP: u32 = 64_001;
 const OTHER_GROUP: u32 = 64_002;
-const SOMEBODY: u32 = 64_003;
+const OTHER_USER: u32 = 64_003;
 
-/// A group that this process can give a socket to: only root can give it to one that it is not in.
+/// A group that this process may assign to a socket. Only root may assign one that it is not a member of.
 fn group() -> u32 {
     if rustix::process::geteuid().is_root() { GROUP } else { rustix::process::getegid().as_raw() }
 }
 
-/// What somebody else is told on a socket: a status line, nothing, or why there is no connection.
+/// Result for another user on a socket: a status line, nothing, or the connection error.
 async fn asked_by(uid: u32, gid: u32, groups: &[u32], socket: &Path, host: &str) -> String {
     let groups: Vec<_> = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     let (socket, host) = (socket.to_owned(), host.to_owned());
-    // A thread may be somebody else than the rest of its process; it ends with this.
+    // The credentials of a thread can differ from those of its process. The thread exits after this.
     let asked = std::thread::spawn(move || {
         let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
         rustix::thread::set_thread_groups(&groups).unwrap();
@@ -49,9 +49,10 @@ fn ask(socket: &Path, host: &str) -> String {
     heard.lines().next().unwrap_or_default().to_owned()
 }
 
-async fn start(upstream: &Upstream, ca: &Ca, dir: &Path) -> (Proxy, PathBuf) {
-    let shared = Some(ForGroup { group: group(), dir: dir.to_owned() });
-    let proxy = Proxy::start_with(Simple::nothing(), &cluster(upstream, ca), |options| options.shared = shared).await;
+async fn start(upstream: &Upstream, ca: &TestCa, dir: &Path) -> (TestProxy, PathBuf) {
+    let shared = Some(GroupSocket { group: group(), dir: dir.to_owned() });
+    let proxy =
+        TestProxy::start_with(FakeSigner::nothing(), &cluster(upstream, ca), |options| options.shared = shared).await;
     let socket = proxy.control().status().await.unwrap().shared.unwrap();
     (proxy, socket.into())
 }
@@ -66,8 +67,8 @@ fn mode(path: &Path) -> (u32, u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_has_a_socket_of_its_own_that_goes_with_the_proxy() {
-    let (ca, home) = (Ca::new(), tempfile::tempdir().unwrap());
+async fn group_socket_is_removed_at_shutdown() {
+    let (ca, home) = (TestCa::new(), tempfile::tempdir().unwrap());
     let upstream = Upstream::setup(&ca).start();
     let dir = home.path().join("shared");
     let (proxy, socket) = start(&upstream, &ca, &dir).await;
@@ -84,45 +85,44 @@ async fn a_group_has_a_socket_of_its_own_that_goes_with_the_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_come_in_and_others_do_not_even_where_the_permissions_would_let_them() {
-    // Only root can play another user.
+async fn only_group_members_may_connect() {
+    // Changing the user needs root.
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let (ca, home) = (Ca::new(), tempfile::tempdir().unwrap());
+    let (ca, home) = (TestCa::new(), tempfile::tempdir().unwrap());
     let upstream = Upstream::setup(&ca).start();
     open(home.path(), 0o755);
     let (proxy, socket) = start(&upstream, &ca, &home.path().join("shared")).await;
     let host = proxy.authority.clone();
     let denied = std::io::ErrorKind::PermissionDenied.to_string();
-    assert_eq!(asked_by(SOMEBODY, GROUP, &[], &socket, &host).await, "HTTP/1.1 200 OK");
-    assert_eq!(asked_by(SOMEBODY, OTHER_GROUP, &[GROUP], &socket, &host).await, "HTTP/1.1 200 OK");
-    assert_eq!(asked_by(SOMEBODY, OTHER_GROUP, &[], &socket, &host).await, denied);
+    assert_eq!(asked_by(OTHER_USER, GROUP, &[], &socket, &host).await, "HTTP/1.1 200 OK");
+    assert_eq!(asked_by(OTHER_USER, OTHER_GROUP, &[GROUP], &socket, &host).await, "HTTP/1.1 200 OK");
+    assert_eq!(asked_by(OTHER_USER, OTHER_GROUP, &[], &socket, &host).await, denied);
     for own in [proxy.dir.socket(), proxy.dir.control()] {
-        assert_eq!(asked_by(SOMEBODY, GROUP, &[], &own, &host).await, denied, "the rest is its owner's alone");
+        assert_eq!(asked_by(OTHER_USER, GROUP, &[], &own, &host).await, denied, "the rest is its owner's alone");
     }
-    // Somebody opened it to all.
+    // The mode is changed to allow everyone.
     open(socket.parent().unwrap(), 0o711);
     open(&socket, 0o666);
-    assert_eq!(asked_by(SOMEBODY, OTHER_GROUP, &[], &socket, &host).await, "");
-    assert_eq!(asked_by(SOMEBODY, GROUP, &[], &socket, &host).await, "HTTP/1.1 200 OK");
+    assert_eq!(asked_by(OTHER_USER, OTHER_GROUP, &[], &socket, &host).await, "");
+    assert_eq!(asked_by(OTHER_USER, GROUP, &[], &socket, &host).await, "HTTP/1.1 200 OK");
     let metrics = proxy.control().metrics().await.unwrap();
     assert!(metrics.contains("credlet_proxy_refused_connections_total 1\n"), "{metrics}");
 }
 
 #[tokio::test]
-async fn a_place_that_others_can_write_is_refused_for_it() {
-    let (ca, home) = (Ca::new(), tempfile::tempdir().unwrap());
+async fn writable_group_dir_is_rejected() {
+    let (ca, home) = (TestCa::new(), tempfile::tempdir().unwrap());
     let upstream = Upstream::setup(&ca).start();
     let wrong = home.path().join("open");
     fs::create_dir(&wrong).unwrap();
-    for (mode, why) in [(0o777, Some("can be written by other users")), (0o720, Some("can be written")), (0o755, None)]
-    {
+    for (mode, why) in [(0o777, Some("is open to other users")), (0o720, Some("(mode 0720)")), (0o755, None)] {
         open(&wrong, mode);
-        let dir = credlet_proxy::dir::Dir::open(home.path().join("d")).unwrap();
-        let mut options = Options::new(target(&cluster(&upstream, &ca)), dir);
-        options.shared = Some(ForGroup { group: group(), dir: wrong.clone() });
-        let bound = Server::bind(std::sync::Arc::new(Simple::nothing()), options).await;
+        let dir = credlet_proxy::dir::ProxyDir::open(home.path().join("d")).unwrap();
+        let mut options = ServerOptions::new(target(&cluster(&upstream, &ca)), dir);
+        options.shared = Some(GroupSocket { group: group(), dir: wrong.clone() });
+        let bound = ProxyServer::bind(std::sync::Arc::new(FakeSigner::nothing()), options).await;
         match (bound, why) {
             (Err(ServeError::Dir(error)), Some(why)) => assert!(error.to_string().contains(why), "{error}"),
             (bound, why) => assert!(bound.is_ok() && why.is_none(), "{mode:o}: {bound:?}"),

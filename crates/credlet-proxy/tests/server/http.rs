@@ -1,4 +1,4 @@
-//! What the proxy does to requests and answers, and what it leaves alone.
+//! Requests and responses through the proxy.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::support::{Proxy, Simple, empty, text, whole, within};
+use crate::support::{FakeSigner, TestProxy, empty, text, whole, within};
 use bytes::Bytes;
-use credlet_proxy::sign::BodyRule;
-use credlet_testkit::ca::Ca;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::server::{Order, Server as Upstream};
+use credlet_proxy::sign::BodyDigestRule;
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::server::{FakeApiServer as Upstream, FaultOrder};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
@@ -19,8 +19,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const MIB: usize = 1 << 20;
 
-/// Sends every body back as it comes, with what was in the head in the answer's.
-fn echo(ca: &Ca) -> Upstream {
+/// Echoes the body, and the head in response headers.
+fn echo(ca: &TestCa) -> Upstream {
     let setup = Upstream::setup(ca).answering(|request| {
         if !request.uri().path().starts_with("/stream") {
             return ControlFlow::Continue(request);
@@ -38,7 +38,7 @@ fn echo(ca: &Ca) -> Upstream {
     setup.start()
 }
 
-/// So many bytes, in pieces, none of them kept.
+/// This many zero bytes, generated in chunks.
 struct Zeros(usize);
 
 impl Body for Zeros {
@@ -57,10 +57,10 @@ impl Body for Zeros {
 }
 
 #[tokio::test]
-async fn sixty_four_mebibytes_go_both_ways_at_once_and_the_request_is_as_the_client_sent_it() {
-    let ca = Ca::new();
+async fn large_bodies_stream_both_ways() {
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let proxy = Proxy::start(Simple::token("t"), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::token("t"), &upstream, &ca).await;
     let request = Request::post("/stream?x=1").header("host", &proxy.authority).body(Zeros(64 * MIB).boxed_unsync());
     let mut body = within(proxy.send(request.unwrap())).await.into_body();
     let mut received = 0;
@@ -71,12 +71,12 @@ async fn sixty_four_mebibytes_go_both_ways_at_once_and_the_request_is_as_the_cli
 }
 
 #[tokio::test]
-async fn the_signers_credential_goes_out_and_nothing_else_is_added_or_lost() {
-    let watch = Watch::new();
+async fn adds_only_the_signers_credential() {
+    let watch = LeakCheck::new();
     let (token, local) = (watch.secret("token"), watch.secret("local token"));
-    let ca = Ca::new();
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let proxy = Proxy::start(Simple::token(token.expose()), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::token(token.expose()), &upstream, &ca).await;
     let request = Request::get("/echo/%2e%2e/../a//b;c?watch=1&&q=a%2Fb+c")
         .header("host", &proxy.authority)
         .header("authorization", format!("Bearer {}", local.expose()))
@@ -102,10 +102,10 @@ async fn the_signers_credential_goes_out_and_nothing_else_is_added_or_lost() {
 }
 
 #[tokio::test]
-async fn a_request_for_another_server_is_misdirected_in_whatever_form_it_comes() {
-    let ca = Ca::new();
+async fn other_authority_is_misdirected() {
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let authority = &proxy.authority;
     let whole_url = format!("GET https://{authority}/version HTTP/1.1\r\nHost: whatever\r\nConnection: close\r\n\r\n");
     assert!(proxy.raw(whole_url).await.starts_with("HTTP/1.1 200 "));
@@ -136,10 +136,10 @@ async fn a_request_for_another_server_is_misdirected_in_whatever_form_it_comes()
 }
 
 #[tokio::test]
-async fn a_request_with_two_lengths_never_becomes_two_requests() {
-    let ca = Ca::new();
+async fn two_lengths_are_not_smuggled() {
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n";
     let head = |rest: &str| format!("POST /stream HTTP/1.1\r\nHost: {}\r\n{rest}", proxy.authority);
     for (what, sent) in [
@@ -171,10 +171,10 @@ async fn a_request_with_two_lengths_never_becomes_two_requests() {
 }
 
 #[tokio::test]
-async fn a_request_whose_length_could_be_read_otherwise_is_refused_and_nothing_of_it_goes_out() {
-    let ca = Ca::new();
+async fn ambiguous_length_is_rejected() {
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     for (lines, body) in [
         ("Content-Length: 2\r\nContent-Length: 3", "abc"),
         ("Content-Length: 2, 2", "ab"),
@@ -192,10 +192,10 @@ async fn a_request_whose_length_could_be_read_otherwise_is_refused_and_nothing_o
     assert_eq!(upstream.counts().requests, 0);
 }
 
-/// Whoever acts for a member of many groups says so in as many headers, and API servers have as many warnings.
+/// Impersonation sends one header per group, and API servers send many warnings.
 #[tokio::test]
-async fn headers_are_limited_by_their_size_and_not_by_a_small_number() {
-    let ca = Ca::new();
+async fn headers_are_limited_by_size() {
+    let ca = TestCa::new();
     let many = 150;
     for alpn in ["h2", "http/1.1"] {
         let setup = Upstream::setup(&ca).alpn([alpn]).answering(move |request| {
@@ -210,8 +210,8 @@ async fn headers_are_limited_by_their_size_and_not_by_a_small_number() {
             }))
         });
         let upstream = setup.start();
-        let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
-        // The API server of this test takes no more than a hundred by HTTP/1.1.
+        let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
+        // The test server accepts at most 100 headers over HTTP/1.1.
         let groups = if alpn == "h2" { many } else { 50 };
         let lines: String = (0..groups).map(|at| format!("Impersonate-Group: g{at}\r\n")).collect();
         let head = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", proxy.authority);
@@ -222,23 +222,23 @@ async fn headers_are_limited_by_their_size_and_not_by_a_small_number() {
 }
 
 #[tokio::test]
-async fn a_protocol_that_nobody_asked_for_is_an_error_of_the_api_servers() {
-    let ca = Ca::new();
+async fn unrequested_upgrade_is_bad_gateway() {
+    let ca = TestCa::new();
     let setup = Upstream::setup(&ca).alpn(["http/1.1"]).answering(|_| {
         let nothing = Full::from("").boxed_unsync();
         ControlFlow::Break(Box::pin(async { Response::builder().status(101).body(nothing).unwrap() }))
     });
     let upstream = setup.start();
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let response = proxy.send(proxy.get("/version")).await;
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
     assert_eq!(response.headers()["exec-proxy-error"], "broken");
 }
 
 #[tokio::test]
-async fn trailers_go_both_ways_over_http2_and_http1() {
+async fn trailers_are_forwarded() {
     for alpn in ["h2", "http/1.1"] {
-        let ca = Ca::new();
+        let ca = TestCa::new();
         let setup = Upstream::setup(&ca).alpn([alpn]).answering(|request| {
             let (head, body) = request.into_parts();
             ControlFlow::Break(Box::pin(async move {
@@ -250,7 +250,7 @@ async fn trailers_go_both_ways_over_http2_and_http1() {
             }))
         });
         let upstream = setup.start();
-        let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+        let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
         let sum = HeaderMap::from_iter([("x-sum".parse().unwrap(), HeaderValue::from_static("42"))]);
         let frames = Frames([Frame::data(Bytes::from_static(b"data")), Frame::trailers(sum)].into());
         let request = Request::post("/stream")
@@ -266,7 +266,7 @@ async fn trailers_go_both_ways_over_http2_and_http1() {
     }
 }
 
-/// These frames, and no word about how many.
+/// These frames, without a size hint.
 struct Frames(VecDeque<Frame<Bytes>>);
 
 impl Body for Frames {
@@ -279,10 +279,10 @@ impl Body for Frames {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_100_is_told_to_go_on_and_the_api_server_is_not_asked() {
-    let ca = Ca::new();
+async fn expect_continue_is_answered_locally() {
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let mut stream = proxy.connect().await;
     let head = format!(
         "POST /stream HTTP/1.1\r\nHost: {}\r\nExpect: 100-continue\r\nContent-Length: 4\r\nConnection: close\r\n\r\n",
@@ -300,17 +300,17 @@ async fn a_client_that_waits_for_100_is_told_to_go_on_and_the_api_server_is_not_
 }
 
 #[tokio::test]
-async fn a_body_that_is_to_be_signed_is_hashed_up_to_the_limit() {
-    let ca = Ca::new();
+async fn signed_body_is_hashed_up_to_limit() {
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let post = |proxy: &Proxy, body: &'static str, announced: bool| {
+    let post = |proxy: &TestProxy, body: &'static str, announced: bool| {
         let unannounced = Frames([Frame::data(Bytes::from_static(body.as_bytes()))].into());
         let body = if announced { whole(body) } else { unannounced.boxed_unsync() };
         Request::post("/stream").header("host", &proxy.authority).body(body).unwrap()
     };
     let hash_of_four = "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589";
-    let signer = Simple { rule: Some(BodyRule::Hash { max: 4 }), ..Simple::nothing() };
-    let proxy = Proxy::start(signer, &upstream, &ca).await;
+    let signer = FakeSigner { rule: Some(BodyDigestRule::Hash { max: 4 }), ..FakeSigner::nothing() };
+    let proxy = TestProxy::start(signer, &upstream, &ca).await;
     for announced in [true, false] {
         assert_eq!(text(proxy.send(post(&proxy, "abcd", announced)).await).await, "abcd");
         assert_eq!(upstream.last_request().header("x-digest"), Some(hash_of_four));
@@ -320,8 +320,8 @@ async fn a_body_that_is_to_be_signed_is_hashed_up_to_the_limit() {
     }
     assert_eq!(upstream.counts().requests, 2);
 
-    let signer = Simple { rule: Some(BodyRule::HashUpTo { max: 4 }), ..Simple::nothing() };
-    let proxy = Proxy::start(signer, &upstream, &ca).await;
+    let signer = FakeSigner { rule: Some(BodyDigestRule::HashUpTo { max: 4 }), ..FakeSigner::nothing() };
+    let proxy = TestProxy::start(signer, &upstream, &ca).await;
     for announced in [true, false] {
         assert_eq!(text(proxy.send(post(&proxy, "abcd", announced)).await).await, "abcd");
         assert_eq!(upstream.last_request().header("x-digest"), Some(hash_of_four));
@@ -331,15 +331,15 @@ async fn a_body_that_is_to_be_signed_is_hashed_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_as_a_status_that_is_not_the_api_servers() {
-    let watch = Watch::new();
+async fn errors_are_marked_status_objects() {
+    let watch = LeakCheck::new();
     let token = watch.secret("token");
-    let ca = Ca::new();
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let proxy = Proxy::start(Simple::token(token.expose()), &upstream, &ca).await;
-    // Its own word goes through, whatever it is.
+    let proxy = TestProxy::start(FakeSigner::token(token.expose()), &upstream, &ca).await;
+    // The API server's own response passes unchanged.
     for code in [307, 401, 403, 404, 429, 500, 503] {
-        upstream.next(1, Order::Status(code));
+        upstream.next(1, FaultOrder::Status(code));
         let response = proxy.send(proxy.get("/version")).await;
         assert_eq!(response.status().as_u16(), code);
         assert!(response.headers().get("exec-proxy-error").is_none());
@@ -358,11 +358,11 @@ async fn what_goes_wrong_is_told_as_a_status_that_is_not_the_api_servers() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_breaks_off_for_the_client_too_after_what_came_of_it() {
-    let ca = Ca::new();
+async fn aborted_response_is_flushed_then_aborted() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).alpn(["http/1.1"]).start();
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
-    upstream.next(1, Order::CutMidBody);
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
+    upstream.next(1, FaultOrder::CutMidBody);
     let answer = proxy.raw(format!("GET /version HTTP/1.1\r\nHost: {}\r\n\r\n", proxy.authority)).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {answer:?}"));
     assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("content-length: 32768"), "{head}");
@@ -372,9 +372,9 @@ async fn an_answer_that_breaks_off_breaks_off_for_the_client_too_after_what_came
 
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused() {
-    let ca = Ca::new();
+    let ca = TestCa::new();
     let upstream = echo(&ca);
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let request = |size| {
         let mut request = proxy.get("/version");
         request.headers_mut().insert("x-large", HeaderValue::from_str(&"x".repeat(size)).unwrap());
@@ -385,15 +385,78 @@ async fn a_head_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn an_early_answer_arrives_although_the_body_was_not_read() {
-    let ca = Ca::new();
+async fn early_response_is_forwarded() {
+    let ca = TestCa::new();
     let setup = Upstream::setup(&ca).answering(|_| {
         let full = Full::from("too much").boxed_unsync();
         ControlFlow::Break(Box::pin(async { Response::builder().status(413).body(full).unwrap() }))
     });
     let upstream = setup.start();
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let request = Request::builder().method(Method::PUT).uri("/x").header("host", &proxy.authority);
     let response = within(proxy.send(request.body(Zeros(4 * MIB).boxed_unsync()).unwrap())).await;
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn trace_is_rejected_before_signing() {
+    let watch = LeakCheck::new();
+    let token = watch.secret("token");
+    let ca = TestCa::new();
+    let upstream = echo(&ca);
+    let proxy = TestProxy::start(FakeSigner::token(token.expose()), &upstream, &ca).await;
+    for method in ["TRACE", "TRACK", "trace", "Trace", "track", "DEBUG"] {
+        for target in ["/version".to_owned(), format!("https://{}/version", proxy.authority)] {
+            let sent = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", proxy.authority);
+            let answer = proxy.raw(&sent).await;
+            assert!(answer.starts_with("HTTP/1.1 405 "), "{sent}{answer}");
+            assert!(answer.contains("\r\nallow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"), "{answer}");
+            watch.text(answer);
+        }
+    }
+    assert_eq!(upstream.counts().requests, 0);
+}
+
+#[tokio::test]
+async fn override_headers_are_not_forwarded() {
+    let ca = TestCa::new();
+    let upstream = echo(&ca);
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
+    let names = ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
+    let mut request = proxy.get("/version");
+    for name in names.iter().chain(&["x-forwarded-host", "x-forwarded-prefix"]) {
+        request.headers_mut().insert(*name, HeaderValue::from_static("TRACE"));
+    }
+    request.headers_mut().insert("x-forwarded-for", HeaderValue::from_static("10.0.0.1"));
+    assert_eq!(within(proxy.send(request)).await.status(), StatusCode::OK);
+    let seen = upstream.last_request();
+    let mut names: Vec<_> = seen.headers.iter().map(|(name, _)| name.as_str()).collect();
+    names.retain(|name| name.starts_with("x-"));
+    assert_eq!(names, ["x-forwarded-for"]);
+}
+
+#[tokio::test]
+async fn gateway_headers_do_not_reach_pods() {
+    let watch = LeakCheck::new();
+    let secret = watch.secret("gateway header");
+    let ca = TestCa::new();
+    let upstream = echo(&ca);
+    let headers = [("X-Gateway", &secret), ("Authorization", &secret)];
+    let signer = credlet_proxy::sign::HeaderSigner::fixed(headers).unwrap();
+    let proxy = TestProxy::start(signer, &upstream, &ca).await;
+    for (path, gets_it) in [
+        ("/version", true),
+        ("/api/v1/namespaces/x/pods", true),
+        ("/api/v1/namespaces/x/services/echo/proxy/", false),
+        ("/api/v1/namespaces/x/services/echo/%70roxy/", false),
+        ("/api/v1/namespaces/x/pods/http:echo:80/proxy/a", false),
+        ("/api/v1/nodes/one/proxy/metrics", false),
+        ("/api/v1/namespaces/x//services/echo/proxy/", false),
+    ] {
+        within(proxy.send(proxy.get(path))).await;
+        let seen = upstream.last_request();
+        assert_eq!(seen.path, path);
+        assert_eq!(seen.header("x-gateway").is_some(), gets_it, "{path}");
+        assert!(seen.header("authorization").is_some(), "the API server removes it itself");
+    }
 }

@@ -1,17 +1,18 @@
-//! The server half, with real sockets, real TLS and real processes.
+//! Server tests with real sockets, TLS and processes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod child_process;
 mod group;
-mod guard;
-mod hop;
 mod http;
-mod life;
-mod neighbours;
-mod person;
+mod lifecycle;
+mod pending;
 mod policy;
-mod roles;
+mod rejection;
+mod siblings;
 mod signers;
+mod socket_tls;
 mod streams;
 mod support;
 mod tunnel;
+mod user_presence;

@@ -1,17 +1,17 @@
-//! A policy holds at every way in.
+//! Policies apply to every listener.
 
 use std::sync::Arc;
 
-use credlet_core::{Clock as _, SystemClock};
+use credlet_exec::{Clock as _, SystemClock};
 use credlet_proxy::policy::Policy;
-use credlet_proxy::server::{Authority, Guise, Hop, Loopback};
-use credlet_testkit::ca::Ca;
-use credlet_testkit::server::Server as Upstream;
+use credlet_proxy::server::{BridgeMode, LoopbackOptions, ProxyCa, SocketProtocol};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::server::FakeApiServer as Upstream;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 
-use crate::hop::client;
-use crate::support::{Proxy, Simple, cluster, empty, text, within};
+use crate::socket_tls::client;
+use crate::support::{FakeSigner, TestProxy, cluster, empty, text, within};
 
 fn read_only() -> Policy {
     let mut policy = Policy::new("the operator");
@@ -22,11 +22,11 @@ fn read_only() -> Policy {
 const EXEC: &str = "/api/v1/namespaces/shop/pods/web/exec?command=id";
 
 #[tokio::test]
-async fn what_a_policy_refuses_is_answered_with_a_status_that_names_the_rule_and_is_never_sent() {
-    let ca = Ca::new();
+async fn forbidden_status_names_the_rule() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
-    let proxy = Proxy::start_with(Simple::token("t"), &cluster(&upstream, &ca), |options| {
-        options.hop = Hop::Plain;
+    let proxy = TestProxy::start_with(FakeSigner::token("t"), &cluster(&upstream, &ca), |options| {
+        options.socket_protocol = SocketProtocol::Plain;
         options.policies.push(read_only());
     })
     .await;
@@ -56,14 +56,14 @@ async fn what_a_policy_refuses_is_answered_with_a_status_that_names_the_rule_and
         assert_eq!((&status["kind"], &status["reason"]), (&"Status".into(), &"Forbidden".into()), "{asked}");
         assert!(status["message"].as_str().unwrap().contains("set by the operator"), "{asked}: {status}");
     }
-    // As no library would write it.
+    // A request that no HTTP library would send.
     let raw = proxy
         .raw(format!(
             "GET /api/v1/x/../../api/v1/namespaces HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
             proxy.authority
         ))
         .await;
-    assert!(raw.starts_with("HTTP/1.1 403") && raw.contains("cannot judge"), "{raw}");
+    assert!(raw.starts_with("HTTP/1.1 403") && raw.contains("cannot be checked"), "{raw}");
     assert_eq!(upstream.counts().requests, 0);
 
     assert_eq!(within(proxy.send(proxy.get("/version"))).await.status(), StatusCode::OK);
@@ -74,12 +74,12 @@ async fn what_a_policy_refuses_is_answered_with_a_status_that_names_the_rule_and
 }
 
 #[tokio::test]
-async fn a_policy_holds_at_the_port_and_on_the_socket_with_either_http() {
-    let ca = Ca::new();
+async fn policy_applies_to_all_listeners() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
-    let authority = Arc::new(Authority::fresh(SystemClock::new().now()).unwrap());
-    let loopback = Some(Loopback { port: 0, guise: Guise::Server, authority: authority.clone() });
-    let proxy = Proxy::start_with(Simple::nothing(), &cluster(&upstream, &ca), |options| {
+    let authority = Arc::new(ProxyCa::generate(SystemClock::new().now()).unwrap());
+    let loopback = Some(LoopbackOptions { port: 0, mode: BridgeMode::Server, authority: authority.clone() });
+    let proxy = TestProxy::start_with(FakeSigner::nothing(), &cluster(&upstream, &ca), |options| {
         options.loopback = loopback;
         options.policies.push(read_only());
     })
@@ -99,7 +99,7 @@ async fn a_policy_holds_at_the_port_and_on_the_socket_with_either_http() {
         for client in [by_port, by_socket] {
             let ask = |method: Method, target: &'static str| {
                 let request = Request::builder().method(method).uri(target);
-                client.send(request.body(credlet_client::conn::Payload::empty()).unwrap())
+                client.send(request.body(credlet_http::RequestBody::empty()).unwrap())
             };
             for (method, target) in [(Method::GET, EXEC), (Method::DELETE, "/api/v1/namespaces/shop")] {
                 let response = within(ask(method, target)).await.unwrap();

@@ -1,22 +1,22 @@
-//! Signers behind the proxy, and what happens when the API server says no.
+//! Signers of the proxy, and 401 responses.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use credlet_client::conn::Crypto;
-use credlet_client::kubeconfig::{Kubeconfig, Overrides};
-use credlet_client::{Authenticators, ClientOptions};
-use credlet_core::{SystemClock, SystemEnv, World};
-use credlet_proxy::sign::{Exec, File, Headers, SignError, Signer, Signing};
-use credlet_testkit::ca::Ca;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::plugin::Plugin;
-use credlet_testkit::server::{ClientCertificates, Order, Server as Upstream};
+use credlet_client::{AuthenticatorRegistry, ClientOptions};
+use credlet_exec::{Platform, PluginPolicy, SystemClock, SystemEnv};
+use credlet_http::CryptoBackend;
+use credlet_kubeconfig::{ConfigOverrides, Kubeconfig};
+use credlet_proxy::sign::{ExecSigner, FileSigner, HeaderSigner, SignError, SignFuture, Signer};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::plugin::TestPlugin;
+use credlet_testkit::server::{ClientCertificates, FakeApiServer as Upstream, FaultOrder};
 use http::{Request, StatusCode};
 
-use crate::support::{Proxy, Simple, text, whole, within};
+use crate::support::{FakeSigner, TestProxy, text, whole, within};
 
-fn exec(plugin: &Plugin) -> Exec {
+fn exec(plugin: &TestPlugin) -> ExecSigner {
     let text = format!(
         "current-context: blue
 contexts: [{{name: blue, context: {{cluster: blue, user: ada}}}}]
@@ -25,21 +25,21 @@ users: [{{name: ada, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1
         plugin.command().display()
     );
     let kubeconfig = Kubeconfig::from_bytes(text.as_bytes(), &SystemEnv).unwrap();
-    let resolved = kubeconfig.resolve(&Overrides::default(), &SystemEnv).unwrap();
-    let mut options = ClientOptions::new(Crypto::aws_lc_rs());
-    options.authenticators = Arc::new(Authenticators::new(World::system()));
-    Exec::new(options.authenticator(&resolved).unwrap().unwrap(), Arc::new(SystemClock::new()), None)
+    let resolved = kubeconfig.resolve(&ConfigOverrides::default(), &SystemEnv).unwrap();
+    let mut options = ClientOptions::new(CryptoBackend::aws_lc_rs());
+    options.authenticators = Arc::new(AuthenticatorRegistry::new(Platform::system()));
+    ExecSigner::new(options.authenticator(&resolved).unwrap().unwrap(), Arc::new(SystemClock::new()), None)
 }
 
 #[tokio::test]
-async fn a_plugin_behind_the_proxy_is_run_once_for_all_and_again_when_its_token_is_refused() {
-    let watch = Watch::new();
+async fn exec_signer_runs_once_and_after_401() {
+    let watch = LeakCheck::new();
     let (old, new) = (watch.secret("old token"), watch.secret("new token"));
-    let ca = Ca::new();
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
     upstream.accept_token(old.expose());
-    let plugin = Plugin::answering(old.expose()).on_the_next_run().answers(new.expose());
-    let proxy = Proxy::start(exec(&plugin), &upstream, &ca).await;
+    let plugin = TestPlugin::answering(old.expose()).on_the_next_run().answers(new.expose());
+    let proxy = TestProxy::start(exec(&plugin), &upstream, &ca).await;
     for _ in 0..3 {
         assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);
     }
@@ -52,14 +52,14 @@ async fn a_plugin_behind_the_proxy_is_run_once_for_all_and_again_when_its_token_
 }
 
 #[tokio::test]
-async fn whoever_is_always_refused_is_tried_twice_and_the_api_servers_word_stands() {
-    let watch = Watch::new();
+async fn unauthorized_is_retried_once() {
+    let watch = LeakCheck::new();
     let token = watch.secret("token");
-    let ca = Ca::new();
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
     upstream.revoke_all();
-    let plugin = Plugin::answering(token.expose());
-    let proxy = Proxy::start(exec(&plugin), &upstream, &ca).await;
+    let plugin = TestPlugin::answering(token.expose());
+    let proxy = TestProxy::start(exec(&plugin), &upstream, &ca).await;
     for _ in 0..10 {
         let response = proxy.send(proxy.get("/version")).await;
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
@@ -69,26 +69,26 @@ async fn whoever_is_always_refused_is_tried_twice_and_the_api_servers_word_stand
     assert!(upstream.counts().requests <= 20);
 }
 
-/// One that always has something else to try.
+/// A signer that always offers another credential.
 #[derive(Debug, Default)]
-struct Hopeful(Simple);
+struct RetryingSigner(FakeSigner);
 
-impl Signer for Hopeful {
-    fn credential(&self) -> Signing<'_, credlet_client::conn::Credential> {
+impl Signer for RetryingSigner {
+    fn credential(&self) -> SignFuture<'_, credlet_http::HttpCredential> {
         self.0.credential()
     }
 
-    fn refused(&self, _: u64) -> Signing<'_, bool> {
+    fn on_unauthorized(&self, _: u64) -> SignFuture<'_, bool> {
         Box::pin(async { Ok(true) })
     }
 }
 
 #[tokio::test]
-async fn a_request_is_sent_again_once_and_only_if_its_body_can_be_had_again() {
-    let ca = Ca::new();
+async fn retry_needs_a_replayable_body() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
-    let proxy = Proxy::start(Hopeful(Simple::nothing()), &upstream, &ca).await;
-    upstream.next(10, Order::Status(401));
+    let proxy = TestProxy::start(RetryingSigner(FakeSigner::nothing()), &upstream, &ca).await;
+    upstream.next(10, FaultOrder::Status(401));
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(upstream.counts().requests, 2);
     let post = Request::post("/echo").header("host", &proxy.authority).body(whole("once")).unwrap();
@@ -97,13 +97,13 @@ async fn a_request_is_sent_again_once_and_only_if_its_body_can_be_had_again() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_fails_is_told_of_without_its_secrets_and_never_as_a_401() {
-    let watch = Watch::new();
+async fn failed_plugin_is_not_a_401() {
+    let watch = LeakCheck::new();
     let secret = watch.secret("token");
-    let ca = Ca::new();
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
-    let plugin = Plugin::new().prints(secret.expose()).exits(3);
-    let proxy = Proxy::start(exec(&plugin), &upstream, &ca).await;
+    let plugin = TestPlugin::new().prints(secret.expose()).exits(3);
+    let proxy = TestProxy::start(exec(&plugin), &upstream, &ca).await;
     let response = proxy.send(proxy.get("/version")).await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()["exec-proxy-error"], "signer");
@@ -112,9 +112,9 @@ async fn a_plugin_that_fails_is_told_of_without_its_secrets_and_never_as_a_401()
 }
 
 #[tokio::test]
-async fn a_certificate_in_files_is_shown_to_the_api_server_and_replaced_while_a_watch_goes_on() {
-    let watch = Watch::new();
-    let (ca, home) = (Ca::new(), tempfile::tempdir().unwrap());
+async fn file_certificate_is_replaced_during_watch() {
+    let watch = LeakCheck::new();
+    let (ca, home) = (TestCa::new(), tempfile::tempdir().unwrap());
     let upstream = Upstream::setup(&ca).client_certificates(ClientCertificates::Required).start();
     let (certificate, key) = (home.path().join("tls.crt"), home.path().join("tls.key"));
     let put = |name: &str| {
@@ -125,8 +125,9 @@ async fn a_certificate_in_files_is_shown_to_the_api_server_and_replaced_while_a_
     };
     put("ada");
     upstream.accept_client("ada");
-    let signer = File::new(certificate.clone(), key.clone(), Crypto::aws_lc_rs(), Arc::new(SystemClock::new()));
-    let proxy = Proxy::start(signer, &upstream, &ca).await;
+    let signer =
+        FileSigner::new(certificate.clone(), key.clone(), CryptoBackend::aws_lc_rs(), Arc::new(SystemClock::new()));
+    let proxy = TestProxy::start(signer, &upstream, &ca).await;
     let mut going_on = proxy.send(proxy.get("/watch?interval_ms=10")).await;
     assert_eq!(upstream.last_request().common_name(), Some("ada"));
 
@@ -141,17 +142,18 @@ async fn a_certificate_in_files_is_shown_to_the_api_server_and_replaced_while_a_
 }
 
 #[tokio::test]
-async fn headers_of_a_command_are_kept_until_they_are_refused() {
-    let watch = Watch::new();
+async fn command_headers_are_cached_until_401() {
+    let watch = LeakCheck::new();
     let (old, new) = (watch.secret("old token"), watch.secret("new token"));
-    let ca = Ca::new();
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
     upstream.accept_token(old.expose());
     let line = |token: &credlet_api::Secret| format!("Authorization: Bearer {}\nX-Team: blue\n", token.expose());
-    let plugin = Plugin::new().prints(line(&old)).on_the_next_run().prints(line(&new));
+    let plugin = TestPlugin::new().prints(line(&old)).on_the_next_run().prints(line(&new));
     let command = plugin.command().to_str().unwrap().to_owned();
-    let signer = Headers::command(command, Vec::new(), Duration::from_secs(3600), World::system());
-    let proxy = Proxy::start(signer, &upstream, &ca).await;
+    let keep = Duration::from_secs(3600);
+    let signer = HeaderSigner::command(command, Vec::new(), keep, PluginPolicy::ALLOW_ALL, Platform::system());
+    let proxy = TestProxy::start(signer, &upstream, &ca).await;
     for _ in 0..3 {
         assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);
     }
@@ -164,11 +166,11 @@ async fn headers_of_a_command_are_kept_until_they_are_refused() {
 }
 
 #[tokio::test]
-async fn an_api_server_that_comes_back_is_served_again_without_a_new_proxy() {
-    let ca = Ca::new();
+async fn recovers_when_api_server_returns() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
     let address = upstream.address();
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);
     upstream.stop().await;
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::BAD_GATEWAY);
@@ -176,42 +178,42 @@ async fn an_api_server_that_comes_back_is_served_again_without_a_new_proxy() {
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);
 }
 
-/// A card that wants its PIN.
+/// A card that needs a PIN.
 #[derive(Clone, Debug, Default)]
 struct Card(Arc<std::sync::Mutex<Option<credlet_api::Secret>>>);
 
 impl Signer for Card {
-    fn credential(&self) -> Signing<'_, credlet_client::conn::Credential> {
+    fn credential(&self) -> SignFuture<'_, credlet_http::HttpCredential> {
         Box::pin(async {
             match *self.0.lock().unwrap() {
-                Some(_) => Ok(credlet_client::conn::Credential::new(1, None, None)),
-                None => Err(SignError::Person { message: "tell me the PIN".into() }),
+                Some(_) => Ok(credlet_http::HttpCredential::new(1, None, None)),
+                None => Err(SignError::UserActionRequired { message: "tell me the PIN".into() }),
             }
         })
     }
 
-    fn wants(&self) -> Option<String> {
+    fn unlock_prompt(&self) -> Option<String> {
         self.0.lock().unwrap().is_none().then(|| "PIN of the token \"bleuté\"\n:".into())
     }
 
-    fn unlock(&self, answer: credlet_api::Secret) -> Signing<'_, ()> {
+    fn unlock(&self, answer: credlet_api::Secret) -> SignFuture<'_, ()> {
         *self.0.lock().unwrap() = Some(answer);
         Box::pin(async { Ok(()) })
     }
 
-    /// The PIN is forgotten.
+    /// Drops the PIN.
     fn close(&self) {
         *self.0.lock().unwrap() = None;
     }
 }
 
 #[tokio::test]
-async fn what_a_signer_wants_from_a_person_reaches_it_by_the_other_socket_and_nobody_else() {
-    let watch = Watch::new();
+async fn pin_reaches_signer_by_control_socket() {
+    let watch = LeakCheck::new();
     let pin = watch.secret("PIN");
-    let (ca, home) = (Ca::new(), tempfile::tempdir().unwrap());
+    let (ca, home) = (TestCa::new(), tempfile::tempdir().unwrap());
     let upstream = Upstream::setup(&ca).start();
-    let proxy = Proxy::start(Card::default(), &upstream, &ca).await;
+    let proxy = TestProxy::start(Card::default(), &upstream, &ca).await;
     let response = proxy.send(proxy.get("/version")).await;
     assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
     assert!(text(response).await.contains("tell me the PIN"));
@@ -224,14 +226,14 @@ async fn what_a_signer_wants_from_a_person_reaches_it_by_the_other_socket_and_no
 }
 
 #[tokio::test]
-async fn a_signer_is_let_go_of_when_its_proxy_ends() {
-    let ca = Ca::new();
+async fn shutdown_closes_the_signer() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
     let card = Card::default();
-    let proxy = Proxy::start(card.clone(), &upstream, &ca).await;
+    let proxy = TestProxy::start(card.clone(), &upstream, &ca).await;
     proxy.control().unlock(&credlet_api::Secret::new("1234".to_owned())).await.unwrap();
-    assert_eq!(card.wants(), None);
+    assert_eq!(card.unlock_prompt(), None);
     proxy.control().stop().await.unwrap();
     within(proxy.running).await.unwrap();
-    assert!(card.wants().is_some(), "it was closed");
+    assert!(card.unlock_prompt().is_some(), "it was closed");
 }

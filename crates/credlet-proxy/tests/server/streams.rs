@@ -1,4 +1,4 @@
-//! Watches, and connections that cease to speak HTTP.
+//! Watches and upgraded connections.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use credlet_api::Secret;
 use credlet_api::exec::Cluster;
-use credlet_proxy::server::{Ended, Hop};
-use credlet_testkit::ca::Ca;
-use credlet_testkit::server::Server as Upstream;
+use credlet_proxy::server::{ShutdownReason, SocketProtocol};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::server::FakeApiServer as Upstream;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::Incoming;
@@ -17,12 +17,11 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{AnyBody, Proxy, Simple, cluster, empty, text, within};
+use crate::support::{AnyBody, FakeSigner, TestProxy, cluster, empty, text, within};
 
-/// Changes to whatever protocol it is asked for, and says what it hears: each piece as it comes, and at the end how much
-/// it was. On `/shy` it says its piece and its end first, and then listens. With it comes how much it has heard in all that
-/// has ended.
-pub(crate) fn talker(ca: &Ca) -> (Upstream, Arc<AtomicUsize>) {
+/// Accepts any upgrade, echoes each chunk and finally sends the number of bytes. On `/shy` it sends and closes its side
+/// first and then reads. Also returns the total number of bytes read on closed connections.
+pub(crate) fn talker(ca: &TestCa) -> (Upstream, Arc<AtomicUsize>) {
     let heard = Arc::new(AtomicUsize::new(0));
     let in_all = Arc::clone(&heard);
     let setup = Upstream::setup(ca).answering(move |mut request: Request<Incoming>| {
@@ -69,7 +68,7 @@ pub(crate) fn talker(ca: &Ca) -> (Upstream, Arc<AtomicUsize>) {
     (setup.start(), heard)
 }
 
-fn upgrade(proxy: &Proxy, path: &str, protocol: &str) -> Request<AnyBody> {
+fn upgrade(proxy: &TestProxy, path: &str, protocol: &str) -> Request<AnyBody> {
     Request::post(path)
         .header("host", &proxy.authority)
         .header("connection", "Upgrade")
@@ -80,10 +79,10 @@ fn upgrade(proxy: &Proxy, path: &str, protocol: &str) -> Request<AnyBody> {
 }
 
 #[tokio::test]
-async fn an_upgraded_connection_carries_bytes_both_ways_and_either_side_may_end_first() {
-    let ca = Ca::new();
+async fn upgraded_connection_is_half_closable() {
+    let ca = TestCa::new();
     let (upstream, heard) = talker(&ca);
-    let proxy = Proxy::start(Simple::token("t"), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::token("t"), &upstream, &ca).await;
     for protocol in ["SPDY/3.1", "websocket"] {
         let mut response = within(proxy.send(upgrade(&proxy, "/exec?command=sh", protocol))).await;
         assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
@@ -98,7 +97,7 @@ async fn an_upgraded_connection_carries_bytes_both_ways_and_either_side_may_end_
         let mut echoed = [0; 5];
         within(io.read_exact(&mut echoed)).await.unwrap();
         assert_eq!(&echoed, b"hello");
-        // We have said all; the other side has not.
+        // Our side is closed, the other is still open.
         io.shutdown().await.unwrap();
         let mut rest = String::new();
         within(io.read_to_string(&mut rest)).await.unwrap();
@@ -123,10 +122,10 @@ async fn an_upgraded_connection_carries_bytes_both_ways_and_either_side_may_end_
 }
 
 #[tokio::test]
-async fn a_refused_upgrade_is_an_answer_like_any_other_and_one_to_another_http_is_none() {
-    let ca = Ca::new();
+async fn rejected_upgrade_is_a_normal_response() {
+    let ca = TestCa::new();
     let (upstream, _) = talker(&ca);
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let response = proxy.send(upgrade(&proxy, "/forbidden", "SPDY/3.1")).await;
     assert_eq!(response.status(), StatusCode::FORBIDDEN);
     assert!(text(response).await.contains("Status"));
@@ -138,24 +137,24 @@ async fn a_refused_upgrade_is_an_answer_like_any_other_and_one_to_another_http_i
 }
 
 #[tokio::test]
-async fn an_upgraded_connection_counts_as_open_and_is_cut_at_the_end() {
-    let ca = Ca::new();
+async fn upgraded_connection_is_closed_at_shutdown() {
+    let ca = TestCa::new();
     let (upstream, _) = talker(&ca);
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let mut response = within(proxy.send(upgrade(&proxy, "/exec", "SPDY/3.1"))).await;
     let mut io = TokioIo::new(within(hyper::upgrade::on(&mut response)).await.unwrap());
     let metrics = proxy.control().metrics().await.unwrap();
     assert!(metrics.contains("credlet_proxy_upgraded_connections 1\n"), "{metrics}");
     proxy.control().stop().await.unwrap();
     assert_eq!(within(io.read(&mut [0; 1])).await.unwrap_or(0), 0);
-    assert_eq!(within(proxy.running).await.unwrap(), Ended::Told);
+    assert_eq!(within(proxy.running).await.unwrap(), ShutdownReason::Requested);
 }
 
 #[tokio::test]
-async fn three_hundred_watches_at_once_do_not_stall_each_other_nor_anybody_behind_them() {
-    let ca = Ca::new();
+async fn many_watches_do_not_stall() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).max_concurrent_streams(100).start();
-    let proxy = Proxy::start(Simple::nothing(), &upstream, &ca).await;
+    let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
     let mut watches = Vec::new();
     for _ in 0..300 {
         let mut sender = proxy.speak().await;
@@ -175,12 +174,12 @@ async fn three_hundred_watches_at_once_do_not_stall_each_other_nor_anybody_behin
     let metrics = proxy.control().metrics().await.unwrap();
     assert!(metrics.contains("credlet_proxy_open_streams 300\n"), "{metrics}");
     assert!(upstream.counts().open_connections < 10, "{:?}", upstream.counts());
-    // A client that goes away takes its watch with it.
+    // A client that disconnects ends its watch.
     drop(open);
     within(async { while proxy.control().status().await.unwrap().open > 0 {} }).await;
 }
 
-/// A proxy of the usual kind. Returns where it is, and counts the tunnels it made.
+/// An HTTP proxy. Returns its address and counts its tunnels.
 async fn existing_proxy() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://ada:hunter2@{}", listener.local_addr().unwrap());
@@ -209,17 +208,20 @@ async fn existing_proxy() -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn requests_and_upgrades_alike_go_through_the_proxy_that_the_cluster_names() {
-    let ca = Ca::new();
+async fn upstream_proxy_is_used() {
+    let ca = TestCa::new();
     let (upstream, _) = talker(&ca);
     let (url, tunnels) = existing_proxy().await;
     let cluster = Cluster { proxy_url: Secret::new(url), ..cluster(&upstream, &ca) };
-    let proxy = Proxy::start_with(Simple::nothing(), &cluster, |options| options.hop = Hop::Plain).await;
+    let proxy = TestProxy::start_with(FakeSigner::nothing(), &cluster, |options| {
+        options.socket_protocol = SocketProtocol::Plain
+    })
+    .await;
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);
     assert_eq!(tunnels.load(Relaxed), 1);
     let response = within(proxy.send(upgrade(&proxy, "/exec", "SPDY/3.1"))).await;
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
-    // That took the connection with it, so this needs another one.
+    // The connection was closed, so a new one is needed.
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::OK);
     let again = within(proxy.send(upgrade(&proxy, "/exec", "SPDY/3.1"))).await;
     assert_eq!(again.status(), StatusCode::SWITCHING_PROTOCOLS);

@@ -1,4 +1,4 @@
-//! A proxy in this process, an API server behind it, and a client of few words before it.
+//! A proxy in this process, an API server behind it, and a minimal client.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use credlet_api::exec::{Cluster, ExecCredentialStatus};
-use credlet_client::conn::{Credential, Crypto};
-use credlet_core::World;
-use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Control, Ended, Hop, Options, Server, Target};
-use credlet_proxy::sign::{BodyDigest, BodyRule, Signer, Signing};
-use credlet_testkit::ca::Ca;
-use credlet_testkit::server::Server as Upstream;
+use credlet_exec::Platform;
+use credlet_http::{CryptoBackend, HttpCredential};
+use credlet_proxy::dir::ProxyDir;
+use credlet_proxy::server::{
+    ControlClient, ProxyServer, ServerOptions, ShutdownReason, SocketProtocol, UpstreamTarget,
+};
+use credlet_proxy::sign::{BodyDigest, BodyDigestRule, SignFuture, Signer};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::server::FakeApiServer as Upstream;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -27,39 +29,39 @@ use tokio::task::JoinHandle;
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A signer that does as it is told.
+/// A configurable signer.
 #[derive(Debug, Default)]
-pub(crate) struct Simple {
-    pub(crate) credential: Credential,
-    pub(crate) rule: Option<BodyRule>,
+pub(crate) struct FakeSigner {
+    pub(crate) credential: HttpCredential,
+    pub(crate) rule: Option<BodyDigestRule>,
     pub(crate) signed: AtomicU64,
 }
 
-impl Simple {
+impl FakeSigner {
     pub(crate) fn token(token: &str) -> Self {
         let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
-        Self { credential: Credential::new(1, Some(value), None), ..Self::default() }
+        Self { credential: HttpCredential::new(1, Some(value), None), ..Self::default() }
     }
 
     pub(crate) fn nothing() -> Self {
-        Self { credential: Credential::new(1, None, None), ..Self::default() }
+        Self { credential: HttpCredential::new(1, None, None), ..Self::default() }
     }
 }
 
-impl Signer for Simple {
-    fn credential(&self) -> Signing<'_, Credential> {
+impl Signer for FakeSigner {
+    fn credential(&self) -> SignFuture<'_, HttpCredential> {
         Box::pin(async { Ok(self.credential.clone()) })
     }
 
-    fn body(&self, _: &Parts) -> BodyRule {
-        self.rule.unwrap_or(BodyRule::Stream)
+    fn body(&self, _: &Parts) -> BodyDigestRule {
+        self.rule.unwrap_or(BodyDigestRule::Stream)
     }
 
-    fn sign<'a>(&'a self, head: &'a mut Parts, body: BodyDigest) -> Signing<'a, ()> {
+    fn sign<'a>(&'a self, head: &'a mut Parts, body: BodyDigest) -> SignFuture<'a, ()> {
         self.signed.fetch_add(1, Relaxed);
         let told = match body {
             BodyDigest::Unknown => "unknown".to_owned(),
-            BodyDigest::Sha256(hash) => hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            BodyDigest::Sha256(hash) => credlet_api::hex(hash),
         };
         if self.rule.is_some() {
             head.headers.insert("x-digest", HeaderValue::from_str(&told).unwrap());
@@ -68,62 +70,63 @@ impl Signer for Simple {
     }
 }
 
-/// A proxy that runs.
-pub(crate) struct Proxy {
+/// A running proxy.
+pub(crate) struct TestProxy {
     pub(crate) home: tempfile::TempDir,
-    pub(crate) dir: Dir,
+    pub(crate) dir: ProxyDir,
     pub(crate) authority: String,
     pub(crate) answer: ExecCredentialStatus,
     pub(crate) port: Option<u16>,
-    pub(crate) running: JoinHandle<Ended>,
+    pub(crate) running: JoinHandle<ShutdownReason>,
 }
 
-pub(crate) fn cluster(upstream: &Upstream, ca: &Ca) -> Cluster {
+pub(crate) fn cluster(upstream: &Upstream, ca: &TestCa) -> Cluster {
     Cluster { server: upstream.url(), certificate_authority_data: ca.pem().into(), ..Cluster::default() }
 }
 
-pub(crate) fn target(cluster: &Cluster) -> Target {
-    Target::new(cluster, Crypto::aws_lc_rs(), &World::system()).unwrap()
+pub(crate) fn target(cluster: &Cluster) -> UpstreamTarget {
+    UpstreamTarget::new(cluster, CryptoBackend::aws_lc_rs(), &Platform::system()).unwrap()
 }
 
-impl Proxy {
-    /// On a plain socket, without clients that hold on to it.
-    pub(crate) async fn start(signer: impl Signer + 'static, upstream: &Upstream, ca: &Ca) -> Self {
-        Self::start_with(signer, &cluster(upstream, ca), |options| options.hop = Hop::Plain).await
+impl TestProxy {
+    /// On a plain socket, without leases.
+    pub(crate) async fn start(signer: impl Signer + 'static, upstream: &Upstream, ca: &TestCa) -> Self {
+        Self::start_with(signer, &cluster(upstream, ca), |options| options.socket_protocol = SocketProtocol::Plain)
+            .await
     }
 
     pub(crate) async fn start_with(
         signer: impl Signer + 'static,
         cluster: &Cluster,
-        adjust: impl FnOnce(&mut Options),
+        adjust: impl FnOnce(&mut ServerOptions),
     ) -> Self {
-        // This user's alone, as where proxies are: only there do they share a port that is asked for by its number.
+        // Private like the real directory, which port sharing requires.
         let alone = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let home = tempfile::Builder::new().permissions(alone).tempdir().unwrap();
-        let dir = Dir::open(home.path().join("d")).unwrap();
-        let mut options = Options::new(target(cluster), dir.clone());
+        let dir = ProxyDir::open(home.path().join("d")).unwrap();
+        let mut options = ServerOptions::new(target(cluster), dir.clone());
         options.heeds_signals = false;
         adjust(&mut options);
-        let server = Server::bind(Arc::new(signer), options).await.unwrap();
-        let (answer, port) = (server.answer().unwrap(), server.port());
+        let server = ProxyServer::bind(Arc::new(signer), options).await.unwrap();
+        let (answer, port) = (server.credential_status().unwrap(), server.port());
         let authority = cluster.server.strip_prefix("https://").unwrap().to_owned();
         Self { home, dir, authority, answer, port, running: tokio::spawn(server.run()) }
     }
 
-    pub(crate) fn control(&self) -> Control {
-        Control::of(&self.dir).unwrap()
+    pub(crate) fn control(&self) -> ControlClient {
+        ControlClient::new(&self.dir).unwrap()
     }
 
     pub(crate) async fn connect(&self) -> UnixStream {
         UnixStream::connect(self.dir.socket()).await.unwrap()
     }
 
-    /// A connection that speaks HTTP/1.1.
+    /// Opens an HTTP/1.1 connection.
     pub(crate) async fn speak(&self) -> SendRequest<AnyBody> {
         speak(self.connect().await).await
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     pub(crate) async fn send(&self, request: Request<AnyBody>) -> Response<Incoming> {
         self.speak().await.send_request(request).await.unwrap()
     }
@@ -132,7 +135,7 @@ impl Proxy {
         Request::get(path).header("host", &self.authority).body(empty()).unwrap()
     }
 
-    /// Bytes as they are; all that comes back until the proxy closes the connection.
+    /// Sends raw bytes and returns everything until the proxy closes the connection.
     pub(crate) async fn raw(&self, bytes: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect().await;
         stream.write_all(bytes.as_ref()).await.unwrap();
@@ -164,12 +167,12 @@ pub(crate) async fn text(response: Response<Incoming>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Nothing here takes so long; a test that would hang fails instead.
+/// Fails instead of hanging.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), work).await.unwrap()
 }
 
-/// A lock file as a client has it.
+/// A lock file as a client holds it.
 pub(crate) fn locked(dir: &std::path::Path, name: &str) -> (std::fs::File, PathBuf) {
     let path = dir.join(name);
     let file = std::fs::File::create(&path).unwrap();

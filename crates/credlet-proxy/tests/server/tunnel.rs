@@ -1,4 +1,4 @@
-//! A port that clients take for an HTTP proxy.
+//! A port that clients use as an HTTP proxy.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -6,33 +6,36 @@ use std::sync::Arc;
 
 use credlet_api::Secret;
 use credlet_api::exec::{Cluster, ExecCredentialStatus};
-use credlet_client::conn::{Client, Crypto, Proxy as HttpProxy};
-use credlet_core::{Clock as _, ManualClock, SystemClock, World};
-use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Authority, Guise, Loopback, Options, ServeError, Server, Target};
-use credlet_testkit::ca::Ca;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::server::Server as Upstream;
+use credlet_exec::{Clock as _, ManualClock, Platform, SystemClock};
+use credlet_http::{CryptoBackend, HttpClient, ProxyAddr as HttpProxy};
+use credlet_proxy::dir::ProxyDir;
+use credlet_proxy::server::{
+    BridgeMode, LoopbackOptions, ProxyCa, ProxyServer, ServeError, ServerOptions, UpstreamTarget,
+};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::server::FakeApiServer as Upstream;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::hop::{client_with, version};
-use crate::support::{Proxy, Simple, cluster, target, within};
+use crate::socket_tls::{client_with, version};
+use crate::support::{FakeSigner, TestProxy, cluster, target, within};
 
-/// A proxy with such a port, for an API server of this address.
-struct Through {
-    proxy: Proxy,
+/// A proxy with such a port, for an API server at this address.
+struct TunnelProxy {
+    proxy: TestProxy,
     server: String,
     pinned: String,
     given: ExecCredentialStatus,
 }
 
-impl Through {
+impl TunnelProxy {
     async fn start(cluster: &Cluster, host: &str) -> Self {
         let (loopback, pinned) = port_for(host, 0);
-        let proxy = Proxy::start_with(Simple::nothing(), cluster, |options| options.loopback = Some(loopback)).await;
+        let proxy =
+            TestProxy::start_with(FakeSigner::nothing(), cluster, |options| options.loopback = Some(loopback)).await;
         let given = proxy.control().lease(None).await.unwrap().status;
         Self { proxy, server: cluster.server.clone(), pinned, given }
     }
@@ -41,24 +44,24 @@ impl Through {
         Some((&*self.given.client_certificate_data, &self.given.client_key_data))
     }
 
-    fn client(&self, ca: &str, shows: Option<(&str, &Secret)>, http2: bool) -> Client {
+    fn client(&self, ca: &str, shows: Option<(&str, &Secret)>, http2: bool) -> HttpClient {
         let proxy = format!("http://127.0.0.1:{}", self.proxy.port.unwrap());
         client_with(&self.server, ca, shows, |settings| {
-            settings.proxy = Some(HttpProxy::parse(&Secret::new(proxy)).unwrap());
+            settings.proxy = Some(HttpProxy::parse(&proxy).unwrap());
             settings.tuning.http2 = http2;
         })
     }
 }
 
-/// The port, and the authority to pin.
-fn port_for(host: &str, port: u16) -> (Loopback, String) {
-    let authority = Arc::new(Authority::fresh_for(host, SystemClock::new().now()).unwrap());
+/// The port and the CA to pin.
+fn port_for(host: &str, port: u16) -> (LoopbackOptions, String) {
+    let authority = Arc::new(ProxyCa::generate_for_host(host, SystemClock::new().now()).unwrap());
     let pinned = authority.certificate().to_owned();
-    (Loopback { port, guise: Guise::Proxy, authority }, pinned)
+    (LoopbackOptions { port, mode: BridgeMode::ProxyUrl, authority }, pinned)
 }
 
-/// What somebody is told at this proxy's port who says this, and then waits.
-async fn told(proxy: &Proxy, said: &str) -> String {
+/// Returns the response to these bytes at the proxy's port.
+async fn told(proxy: &TestProxy, said: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", proxy.port.unwrap())).await.unwrap();
     stream.write_all(said.as_bytes()).await.unwrap();
     let mut heard = String::new();
@@ -67,16 +70,16 @@ async fn told(proxy: &Proxy, said: &str) -> String {
 }
 
 #[tokio::test]
-async fn requests_reach_the_api_server_by_its_own_address_for_those_who_were_given_a_certificate() {
-    let watch = Watch::new();
-    let ca = Ca::new();
+async fn tunnel_forwards_requests() {
+    let watch = LeakCheck::new();
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
     let mut by_name = cluster(&upstream, &ca);
     by_name.server = by_name.server.replace("127.0.0.1", "localhost");
     for (cluster, host) in [(cluster(&upstream, &ca), "127.0.0.1"), (by_name, "localhost")] {
-        let through = Through::start(&cluster, host).await;
+        let through = TunnelProxy::start(&cluster, host).await;
         watch.adopt("client key", through.given.client_key_data.expose());
-        let stranger = Ca::new().client("a client of credlet proxy").issue();
+        let stranger = TestCa::new().client("a client of credlet proxy").issue();
         let strange_key = Secret::new(stranger.key_pem());
         let before = upstream.counts().requests;
         for http2 in [true, false] {
@@ -95,10 +98,10 @@ async fn requests_reach_the_api_server_by_its_own_address_for_those_who_were_giv
 }
 
 #[tokio::test]
-async fn whoever_wants_anything_else_is_told_so_and_nothing_is_connected() {
-    let ca = Ca::new();
+async fn other_connect_requests_are_rejected() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
-    let through = Through::start(&cluster(&upstream, &ca), "127.0.0.1").await;
+    let through = TunnelProxy::start(&cluster(&upstream, &ca), "127.0.0.1").await;
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     elsewhere.set_nonblocking(true).unwrap();
     let other = elsewhere.local_addr().unwrap();
@@ -131,12 +134,12 @@ async fn whoever_wants_anything_else_is_told_so_and_nothing_is_connected() {
     assert!(metrics.lines().any(|line| line == "credlet_proxy_refused_connections_total 7"), "{metrics}");
 }
 
-/// Inside, the same things are refused as at every way in.
+/// Requests in the tunnel are checked like all others.
 #[tokio::test]
-async fn a_request_in_the_tunnel_must_be_for_the_api_server_too() {
-    let ca = Ca::new();
+async fn tunneled_authority_is_checked() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
-    let through = Through::start(&cluster(&upstream, &ca), "127.0.0.1").await;
+    let through = TunnelProxy::start(&cluster(&upstream, &ca), "127.0.0.1").await;
     let ask = async |first: &str, host: &str| spoken(&through, upstream.address(), &[], first, host).await;
     let own = upstream.address().to_string();
     assert!(ask("GET /version", &own).await.starts_with("HTTP/1.1 200"));
@@ -149,10 +152,10 @@ async fn a_request_in_the_tunnel_must_be_for_the_api_server_too() {
 }
 
 #[tokio::test]
-async fn what_comes_with_the_head_or_in_pieces_is_not_lost() {
-    let ca = Ca::new();
+async fn early_and_split_data_is_kept() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
-    let through = Through::start(&cluster(&upstream, &ca), "127.0.0.1").await;
+    let through = TunnelProxy::start(&cluster(&upstream, &ca), "127.0.0.1").await;
     let (at, host) = (upstream.address(), upstream.address().to_string());
     for cuts in [vec![], vec![1], vec![10, 30, 55], (1..200).collect()] {
         let heard = spoken(&through, at, &cuts, "GET /version", &host).await;
@@ -160,10 +163,10 @@ async fn what_comes_with_the_head_or_in_pieces_is_not_lost() {
     }
 }
 
-/// One request, by a client that does not wait for the proxy's word: its head and the beginning of the handshake go out
-/// as one, cut at these places.
-async fn spoken(through: &Through, at: SocketAddr, cuts: &[usize], first: &str, host: &str) -> String {
-    let provider = Crypto::aws_lc_rs().provider().clone();
+/// Sends one request without waiting for the response to CONNECT: its head and the start of the handshake are sent
+/// together, split at these positions.
+async fn spoken(through: &TunnelProxy, at: SocketAddr, cuts: &[usize], first: &str, host: &str) -> String {
+    let provider = CryptoBackend::aws_lc_rs().provider().clone();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(through.pinned.as_bytes()).unwrap()).unwrap();
     let (certificate, key) = through.own().unwrap();
@@ -190,24 +193,24 @@ async fn spoken(through: &Through, at: SocketAddr, cuts: &[usize], first: &str, 
         let mut stream = rustls::StreamOwned::new(tls, stream);
         stream.write_all(request.as_bytes()).unwrap();
         let mut heard = Vec::new();
-        // After a CONNECT the HTTP library closes without a word.
+        // hyper closes the connection after a CONNECT without a response.
         let _ = stream.read_to_end(&mut heard);
         String::from_utf8(heard).unwrap()
     });
     within(spoken).await.unwrap()
 }
 
-/// Time passes when nothing else happens. The proxy's own life is timed by another clock, which stands still. There is no
-/// limit here: while a packet is on its way nothing else happens, and time would pass to that one, too.
+/// Tokio's paused clock advances while the runtime is idle. The proxy's lifetime uses another clock, which stands
+/// still. There is no test timeout, because the clock would also advance to it while a packet is in transit.
 #[tokio::test(start_paused = true)]
-async fn who_says_nothing_or_only_the_half_is_told_that_it_took_too_long() {
-    let ca = Ca::new();
+async fn slow_connect_head_times_out() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start_in_thread();
-    let mut world = World::system();
-    world.clock = Arc::new(ManualClock::new(SystemClock::new().now()));
+    let mut platform = Platform::system();
+    platform.clock = Arc::new(ManualClock::new(SystemClock::new().now()));
     let cluster = cluster(&upstream, &ca);
-    let proxy = Proxy::start_with(Simple::nothing(), &cluster, |options| {
-        options.target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).unwrap();
+    let proxy = TestProxy::start_with(FakeSigner::nothing(), &cluster, |options| {
+        options.target = UpstreamTarget::new(&cluster, CryptoBackend::aws_lc_rs(), &platform).unwrap();
         options.loopback = Some(port_for("127.0.0.1", 0).0);
     })
     .await;
@@ -220,16 +223,16 @@ async fn who_says_nothing_or_only_the_half_is_told_that_it_took_too_long() {
 }
 
 #[tokio::test]
-async fn a_proxy_whose_way_would_lead_back_to_itself_does_not_begin() {
-    let ca = Ca::new();
+async fn proxy_loop_prevents_start() {
+    let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
     for host in ["127.0.0.1", "localhost", "LocalHost", "[::1]"] {
         let proxy_url = Secret::new(format!("http://{host}:37443"));
         let cluster = Cluster { proxy_url, ..cluster(&upstream, &ca) };
         let home = tempfile::tempdir().unwrap();
-        let mut options = Options::new(target(&cluster), Dir::open(home.path().join("d")).unwrap());
+        let mut options = ServerOptions::new(target(&cluster), ProxyDir::open(home.path().join("d")).unwrap());
         options.loopback = Some(port_for("127.0.0.1", 37443).0);
-        let error = Server::bind(Arc::new(Simple::nothing()), options).await.unwrap_err();
+        let error = ProxyServer::bind(Arc::new(FakeSigner::nothing()), options).await.unwrap_err();
         assert!(matches!(error, ServeError::Circle { port: 37443 }), "{host}: {error}");
     }
 }

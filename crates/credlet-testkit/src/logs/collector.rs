@@ -1,4 +1,4 @@
-//! Keeps every log line and panic message of the process.
+//! Collects every log line and panic message of the process.
 
 use std::error::Error;
 use std::fmt::{self, Write};
@@ -12,7 +12,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Makes the collector the subscriber of this process, once.
+/// Installs the collector as the global subscriber, once.
 pub(super) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -20,7 +20,7 @@ pub(super) fn install() {
         assert!(installed.is_ok(), "the log check must be the only global tracing subscriber of a test binary");
         let former = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            // The place and the message; the check masks secrets in its own panic, so that one is harmless.
+            // Location and message. The check masks secrets in its own panic message.
             let line = format!("panic {info}");
             lines().push(line);
             former(info);
@@ -40,7 +40,7 @@ fn lines() -> MutexGuard<'static, Vec<String>> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Not one of tracing-subscriber's: those format for people and leave things out.
+/// Records all fields and spans of each event; formatters of tracing-subscriber omit some.
 struct Collector {
     spans: AtomicU64,
 }
@@ -96,7 +96,7 @@ impl Visit for Line {
         self.field(field, format_args!("{value:?}"));
     }
 
-    /// As it is, without the escapes of `Debug`.
+    /// Unescaped, unlike `Debug`.
     fn record_str(&mut self, field: &Field, value: &str) {
         self.field(field, format_args!("{value}"));
     }
@@ -105,7 +105,7 @@ impl Visit for Line {
         self.field(field, format_args!("{value:?} {}", String::from_utf8_lossy(value)));
     }
 
-    /// A subscriber may print the chain, so all of it counts as logged.
+    /// A subscriber may print the whole source chain, so all of it counts as logged.
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
         let mut cause = Some(value);
         while let Some(error) = cause {

@@ -1,31 +1,31 @@
-//! The shapes in which a secret is still a secret.
+//! Encodings of a secret that count as a leak.
 
 use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// One secret in every shape that is looked for.
+/// One secret in every encoding that is searched for.
 pub(super) struct Forms {
     label: String,
-    /// Looked for in the text, and in the text with its percent-encoding undone.
+    /// Searched for in the text, raw and percent-decoded.
     texts: Vec<String>,
-    /// Looked for in the text without white space: the bytes as `Debug` lists them.
+    /// Searched for in the text without white space: the bytes as `Debug` prints them.
     lists: Vec<String>,
 }
 
 impl Forms {
-    /// The parts are the whole secret and those pieces of it that count as the secret themselves.
+    /// `parts` are the whole secret and the fragments that count as a leak.
     pub(super) fn new(label: &str, parts: &[&str]) -> Self {
         let mut texts: Vec<String> =
             parts.iter().flat_map(|part| disguises(part)).collect::<BTreeSet<_>>().into_iter().collect();
-        // The longest first, so that masking leaves no remainder of a longer one.
+        // Longest first, so that masking leaves no remainder of a longer one.
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         let list = |part: &&str| part.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(",");
         Self { label: label.to_owned(), texts, lists: parts.iter().map(list).collect() }
     }
 
-    /// Says where it was found, with the secret masked, if it was.
+    /// Returns the place where it was found, with the secret masked.
     pub(super) fn found_in(&self, origin: &str, text: &str) -> Option<String> {
         let label = &self.label;
         for text in [text, &without_percents(text)] {
@@ -36,7 +36,7 @@ impl Forms {
         }
         let dense: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let listed = self.lists.iter().any(|list| dense.contains(list));
-        // Masking a list that is spread over lines is not worth it; the rest of the text is not needed to find it.
+        // A list over several lines is not masked; the context is omitted instead.
         listed.then(|| format!("{label:?} in {origin}, as a list of bytes"))
     }
 }
@@ -58,9 +58,8 @@ fn disguises(secret: &str) -> Vec<String> {
     forms
 }
 
-/// The characters that appear wherever the secret is part of a longer text in base64, such as `user:secret`, and begins
-/// `offset` bytes after a multiple of three. Its first and last character may depend on the neighbours: they are left
-/// out, and with them all padding.
+/// The base64 characters of a secret that begins `offset` bytes after a multiple of three within a longer text such as
+/// `user:secret`. The first and last characters depend on adjacent bytes and are omitted, with all padding.
 fn base64_inside(engine: &impl Engine, secret: &str, offset: usize) -> String {
     let before = [0; 2];
     let encoded = engine.encode([&before[..offset], secret.as_bytes()].concat());
@@ -93,7 +92,7 @@ fn shortened(text: &str) -> String {
     match text.char_indices().nth(LIMIT) {
         None => text.to_owned(),
         Some(_) => {
-            // Around the find, since a long text says little by its beginning.
+            // The text around the match.
             let find = text.find("[SECRET]").map_or(0, |at| text[..at].chars().count());
             let part: String = text.chars().skip(find.saturating_sub(LIMIT / 2)).take(LIMIT).collect();
             format!("…{part}…")

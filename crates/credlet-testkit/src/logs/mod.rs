@@ -1,12 +1,12 @@
-//! The log check: a test that handles a secret fails if the secret is seen where it must not be.
+//! Leak check: a test that handles a secret fails if the secret appears in a log line, an error or another checked text.
 //!
 //! ```should_panic
-//! use credlet_testkit::logs::Watch;
+//! use credlet_testkit::logs::LeakCheck;
 //!
-//! let watch = Watch::new();
+//! let watch = LeakCheck::new();
 //! let token = watch.secret("token");
 //! tracing::info!("logged in with {}", token.expose());
-//! // Here the watch is dropped, and the test fails.
+//! // The check is dropped here, and the test fails.
 //! ```
 
 mod collector;
@@ -21,15 +21,15 @@ use credlet_api::Secret;
 
 use forms::Forms;
 
-/// Watches all that is logged in this process, at every level and with all fields, from its making to its drop.
+/// Checks everything that is logged in this process, at every level and with all fields, from its creation to its drop.
 ///
-/// Dropping it fails the test if one of its secrets was seen, plain or in a thin disguise: base64, percent-encoded,
-/// hex, escaped, or as a list of bytes. A test that is failing already is left to fail for its own reason.
+/// Dropping it fails the test if one of its secrets appeared, plain or encoded: base64, percent-encoding, hex, escaped, or as a
+/// list of bytes. If the test is panicking already, the check does not panic.
 ///
-/// Tests of one process share one log, which is harmless since no two watches share a secret.
+/// Tests of one process share one log; secrets are unique to a check.
 #[derive(Debug)]
 #[must_use = "a watch that is dropped at once sees nothing"]
-pub struct Watch {
+pub struct LeakCheck {
     first_line: usize,
     notes: Mutex<Notes>,
 }
@@ -37,19 +37,19 @@ pub struct Watch {
 #[derive(Debug, Default)]
 struct Notes {
     secrets: Vec<Forms>,
-    /// Where from, and what.
+    /// Source and text.
     texts: Vec<(&'static str, String)>,
 }
 
-impl Watch {
-    /// Begins to watch. The first one in a process becomes its global tracing subscriber, so there can be no other.
+impl LeakCheck {
+    /// Creates a check. The first one in a process installs the global tracing subscriber.
     pub fn new() -> Self {
         collector::install();
         Self { first_line: collector::len(), notes: Mutex::default() }
     }
 
-    /// A secret that nobody else has: safe as a bearer token in a header, and different when percent-encoded.
-    /// A half of it counts as a leak as well.
+    /// Returns a unique secret: valid as a bearer token in a header, and changed by percent-encoding. Half of it counts as a leak
+    /// as well.
     pub fn secret(&self, label: &str) -> Secret {
         let random = |length| -> String { (0..length).map(|_| fastrand::alphanumeric()).collect() };
         let halves = [random(20), random(20)];
@@ -58,8 +58,8 @@ impl Watch {
         Secret::new(text)
     }
 
-    /// Watches for a secret that was made elsewhere, a private key for example. Of a text of many lines, one line of 24
-    /// or more characters counts as a leak.
+    /// Adds a secret that was created elsewhere, for example a private key. In a text of several lines, one line of at least 24
+    /// characters counts as a leak.
     pub fn adopt(&self, label: &str, secret: &str) {
         assert!(secret.len() >= 8, "{label:?} is so short that it may well appear by chance");
         let lines = secret.lines().map(str::trim).filter(|line| line.len() >= 24 && !line.starts_with("-----"));
@@ -67,7 +67,7 @@ impl Watch {
         self.notes().secrets.push(Forms::new(label, &parts));
     }
 
-    /// Looks at an error in all the ways in which it may be shown, and at all its causes.
+    /// Checks an error: `Display`, `Debug` and all sources.
     pub fn error(&self, error: &(dyn Error + 'static)) {
         let mut notes = self.notes();
         let mut cause = Some(error);
@@ -78,17 +78,17 @@ impl Watch {
         }
     }
 
-    /// Looks at any other text, such as the stderr of a command.
+    /// Checks another text, such as the stderr of a command.
     pub fn text(&self, text: impl AsRef<str>) {
         self.notes().texts.push(("a text", text.as_ref().to_owned()));
     }
 
-    /// The lines logged since this watch began, those of other tests in the process among them.
+    /// Returns the lines logged since the creation of this check, including those of other tests in the process.
     pub fn lines(&self) -> Vec<String> {
         collector::since(self.first_line)
     }
 
-    /// What was seen until now, each with the label of the secret and with the secret masked.
+    /// Returns the leaks so far, each with the label of the secret and with the secret masked.
     pub fn leaks(&self) -> Vec<String> {
         let lines = self.lines();
         let notes = self.notes();
@@ -105,13 +105,13 @@ impl Watch {
     }
 }
 
-impl Default for Watch {
+impl Default for LeakCheck {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Watch {
+impl Drop for LeakCheck {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;

@@ -6,9 +6,9 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 
 use super::*;
 
-/// Lets a secret leak, and gives the message with which the watch then fails.
-fn failure_after(leak: impl FnOnce(&Watch, &str)) -> String {
-    let watch = Watch::new();
+/// Leaks a secret and returns the message with which the check fails.
+fn failure_after(leak: impl FnOnce(&LeakCheck, &str)) -> String {
+    let watch = LeakCheck::new();
     let secret = watch.secret("my token");
     leak(&watch, secret.expose());
     let failure = catch_unwind(AssertUnwindSafe(|| drop(watch))).expect_err("the watch to fail the test");
@@ -55,8 +55,8 @@ impl Error for Failure {
 }
 
 #[test]
-fn a_test_without_a_leak_passes() {
-    let watch = Watch::new();
+fn passes_without_leak() {
+    let watch = LeakCheck::new();
     let secret = watch.secret("token");
     tracing::error!(?secret, "logged in");
     watch.error(&Failure::new("no such user"));
@@ -66,13 +66,13 @@ fn a_test_without_a_leak_passes() {
 }
 
 #[test]
-fn a_secret_in_a_log_message_fails_the_test() {
+fn finds_secret_in_log_message() {
     let message = failure_after(|_, secret| tracing::info!("the token is {secret}!"));
     assert!(message.contains("the token is [SECRET]!"), "{message}");
 }
 
 #[test]
-fn a_secret_in_a_field_fails_the_test_at_every_level() {
+fn finds_secret_in_field_at_every_level() {
     failure_after(|_, secret| tracing::trace!(token = secret));
     failure_after(|_, secret| tracing::trace!(token = %secret));
     failure_after(|_, secret| tracing::debug!(token = ?Some(secret)));
@@ -81,7 +81,7 @@ fn a_secret_in_a_field_fails_the_test_at_every_level() {
 }
 
 #[test]
-fn a_secret_in_the_cause_of_a_logged_error_fails_the_test() {
+fn finds_secret_in_source_of_logged_error() {
     failure_after(|_, secret| {
         let error = Failure { cause: Some(Box::new(Failure::new(secret))), ..Failure::new("outer") };
         tracing::error!(error = &error as &(dyn Error + 'static));
@@ -89,7 +89,7 @@ fn a_secret_in_the_cause_of_a_logged_error_fails_the_test() {
 }
 
 #[test]
-fn a_secret_in_a_span_fails_the_test() {
+fn finds_secret_in_span() {
     failure_after(|_, secret| drop(tracing::info_span!("request", token = secret)));
     failure_after(|_, secret| {
         let span = tracing::trace_span!("request", token = tracing::field::Empty);
@@ -98,12 +98,12 @@ fn a_secret_in_a_span_fails_the_test() {
 }
 
 #[test]
-fn a_secret_logged_by_another_thread_fails_the_test() {
+fn finds_secret_logged_by_another_thread() {
     failure_after(|_, secret| std::thread::scope(|scope| drop(scope.spawn(|| tracing::info!("{secret}")).join())));
 }
 
 #[test]
-fn a_secret_in_a_panic_fails_the_test() {
+fn finds_secret_in_panic() {
     failure_after(|_, secret| {
         let secret = secret.to_owned();
         std::thread::spawn(move || panic!("bad token {secret}")).join().unwrap_err();
@@ -111,12 +111,12 @@ fn a_secret_in_a_panic_fails_the_test() {
 }
 
 #[test]
-fn a_secret_in_the_display_of_an_error_fails_the_test() {
+fn finds_secret_in_error_display() {
     failure_after(|watch, secret| watch.error(&Failure::new(format!("bad token {secret}"))));
 }
 
 #[test]
-fn a_secret_in_the_debug_of_an_error_fails_the_test() {
+fn finds_secret_in_error_debug() {
     let debug = |text: &str, bytes: &[u8]| Failure {
         debug: Debugged(text.to_owned(), bytes.to_vec()),
         ..Failure::new("shown")
@@ -127,7 +127,7 @@ fn a_secret_in_the_debug_of_an_error_fails_the_test() {
 }
 
 #[test]
-fn a_secret_deep_in_the_chain_of_causes_fails_the_test() {
+fn finds_secret_in_source_chain() {
     failure_after(|watch, secret| {
         let inner = Failure { cause: Some(Box::new(Failure::new(secret))), ..Failure::new("middle") };
         watch.error(&Failure { cause: Some(Box::new(inner)), ..Failure::new("outer") });
@@ -135,16 +135,16 @@ fn a_secret_deep_in_the_chain_of_causes_fails_the_test() {
 }
 
 #[test]
-fn a_secret_in_any_other_text_fails_the_test() {
+fn finds_secret_in_text() {
     let message = failure_after(|watch, secret| watch.text(format!("stderr: {secret}")));
     assert!(message.contains("a text: stderr: [SECRET]"), "{message}");
 }
 
 #[test]
-fn a_secret_in_base64_fails_the_test() {
+fn finds_secret_in_base64() {
     for engine in [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD] {
         failure_after(|watch, secret| watch.text(engine.encode(secret)));
-        // As in `Authorization: Basic`, at each of the three ways to lie across the groups.
+        // As in `Authorization: Basic`, at each of the three alignments.
         for user in ["", "u", "me"] {
             failure_after(|watch, secret| watch.text(engine.encode(format!("{user}:{secret}?"))));
         }
@@ -152,7 +152,7 @@ fn a_secret_in_base64_fails_the_test() {
 }
 
 #[test]
-fn a_secret_percent_encoded_fails_the_test() {
+fn finds_percent_encoded_secret() {
     failure_after(|watch, secret| watch.text(format!("/?token={}", secret.replace('+', "%2B"))));
     failure_after(|watch, secret| {
         watch.text(secret.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>());
@@ -160,9 +160,9 @@ fn a_secret_percent_encoded_fails_the_test() {
 }
 
 #[test]
-fn a_secret_in_hex_or_escaped_fails_the_test() {
+fn finds_secret_in_hex_or_escaped() {
     failure_after(|watch, secret| watch.text(secret.bytes().map(|byte| format!("{byte:02x}")).collect::<String>()));
-    let watch = Watch::new();
+    let watch = LeakCheck::new();
     watch.adopt("quoted", "pass\"word\n\u{1}with\\escapes");
     watch.text(format!("{:?}", "pass\"word\n\u{1}with\\escapes"));
     watch.text(serde_json::to_string("pass\"word\n\u{1}with\\escapes").unwrap());
@@ -171,14 +171,14 @@ fn a_secret_in_hex_or_escaped_fails_the_test() {
 }
 
 #[test]
-fn half_a_secret_fails_the_test() {
+fn finds_half_a_secret() {
     failure_after(|watch, secret| watch.text(secret.split('+').next().unwrap()));
 }
 
 #[test]
-fn one_line_of_an_adopted_key_fails_the_test() {
-    let key = crate::ca::Ca::new().client("jane").issue();
-    let watch = Watch::new();
+fn finds_one_line_of_a_key() {
+    let key = crate::ca::TestCa::new().client("jane").issue();
+    let watch = LeakCheck::new();
     watch.adopt("key", key.key_pem());
     watch.text(key.cert_pem());
     watch.text("-----BEGIN PRIVATE KEY-----");
@@ -189,9 +189,9 @@ fn one_line_of_an_adopted_key_fails_the_test() {
 }
 
 #[test]
-fn a_failing_test_is_left_to_fail_for_its_own_reason() {
+fn panicking_test_keeps_its_reason() {
     let failure = catch_unwind(|| {
-        let watch = Watch::new();
+        let watch = LeakCheck::new();
         let secret = watch.secret("token");
         tracing::info!("{}", secret.expose());
         panic!("its own reason");
@@ -200,8 +200,8 @@ fn a_failing_test_is_left_to_fail_for_its_own_reason() {
 }
 
 #[test]
-fn watches_do_not_see_each_others_secrets() {
-    let (one, two) = (Watch::new(), Watch::new());
+fn checks_do_not_share_secrets() {
+    let (one, two) = (LeakCheck::new(), LeakCheck::new());
     let (a, b) = (one.secret("a"), two.secret("a"));
     assert_ne!(a, b);
     one.text(b.expose());
@@ -209,8 +209,8 @@ fn watches_do_not_see_each_others_secrets() {
 }
 
 #[test]
-fn a_secret_is_safe_in_a_header() {
-    let secret = Watch::new().secret("token");
+fn secret_is_valid_header_value() {
+    let secret = LeakCheck::new().secret("token");
     assert!(secret.expose().len() >= 24);
     let mut header = hyper::header::HeaderValue::from_str(secret.expose()).unwrap();
     header.set_sensitive(true);

@@ -1,21 +1,21 @@
-//! A credential plugin that does as it is told, in a real process.
+//! A scriptable credential plugin in a real process.
 //!
-//! [`Plugin::command`] is a path that can be run: a link to the test binary, with a script beside it. It needs neither
-//! arguments nor environment, so a runner under test may take both away. The steps of a run are given in order:
+//! [`TestPlugin::command`] is an executable path: a link to the test binary, with a script beside it. It needs neither arguments
+//! nor environment, so a runner under test may remove both. The steps of a run are listed in order:
 //!
 //! ```
-//! use credlet_testkit::plugin::Plugin;
+//! use credlet_testkit::plugin::TestPlugin;
 //! use std::time::Duration;
 //!
-//! // The first run fails, all later ones answer.
-//! let plugin = Plugin::failing(1, "the identity provider is down\n")
+//! // The first run fails, all later runs print a credential.
+//! let plugin = TestPlugin::failing(1, "the identity provider is down\n")
 //!     .on_the_next_run()
 //!     .answers("a token")
 //!     .expiring_in(Duration::from_secs(60));
 //! assert_eq!(plugin.runs(), 0);
 //! ```
 //!
-//! A plugin that waits, hangs or floods ends when its [`Plugin`] is dropped, at the latest a tenth of a second after.
+//! A plugin that waits, hangs or floods exits within 100 ms after its [`TestPlugin`] is dropped.
 
 mod perform;
 mod report;
@@ -33,25 +33,25 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 pub(crate) use perform::perform_if_asked;
-pub use report::Report;
-pub use script::Stream;
-pub use tunnel::Tunnel;
+pub use report::PluginReport;
+pub use script::OutputStream;
+pub use tunnel::TunnelProxy;
 
 use script::{Answer, COUNT_LINE, Expiry, GRANDCHILD, Script, Step};
 
-/// The variable that makes any binary with this crate in it a plugin: a script in JSON, or `@` and the path of one.
+/// The variable that turns any binary with this crate into a plugin: a script in JSON, or `@` and the path of one.
 pub const SCRIPT_VARIABLE: &str = "CREDLET_TESTKIT_PLUGIN";
 
-/// A plugin on disk, with its counts and reports. Dropping it removes both.
+/// A plugin on disk with its run count and reports. Dropping it removes them.
 #[derive(Debug)]
-pub struct Plugin {
+pub struct TestPlugin {
     dir: TempDir,
     script: Script,
 }
 
-/// # Making one
-impl Plugin {
-    /// A plugin that ends at once, successfully and without a word. What it does is added by the methods below.
+/// # Construction
+impl TestPlugin {
+    /// Creates a plugin that exits at once with code 0 and no output. The methods below add steps.
     pub fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("credlet-plugin-").tempdir().expect("a temporary directory");
         let script = Script { dir: dir.path().to_owned(), counted: true, earlier_runs: 0, runs: vec![Vec::new()] };
@@ -60,35 +60,34 @@ impl Plugin {
         plugin.saved()
     }
 
-    /// A plugin that answers with this token.
+    /// Creates a plugin that prints this token.
     pub fn answering(token: impl Into<String>) -> Self {
         Self::new().answers(token)
     }
 
-    /// A plugin that says something on stderr and exits with this code.
+    /// Creates a plugin that prints to stderr and exits with this code.
     pub fn failing(code: i32, stderr: impl Into<String>) -> Self {
-        Self::new().prints_to(Stream::Stderr, stderr).exits(code)
+        Self::new().prints_to(OutputStream::Stderr, stderr).exits(code)
     }
 
-    /// Ends the list of steps for this run; what follows is done by the next run and, if it is the last list, by all
-    /// later ones.
+    /// Ends the steps of this run. The following steps belong to the next run; the last list is used by all later runs.
     pub fn on_the_next_run(mut self) -> Self {
         self.script.runs.push(Vec::new());
         self.saved()
     }
 
-    /// Replaces all that was planned: the next run is the first one of `other`. Counts and paths stay.
-    pub fn from_now_on(&mut self, other: Plugin) {
+    /// Replaces the script: the next run is the first one of `other`. Counts and paths stay.
+    pub fn from_now_on(&mut self, other: TestPlugin) {
         self.script.runs = other.script.runs.clone();
         self.script.earlier_runs = self.runs();
         self.save();
     }
 }
 
-/// # What it answers
-impl Plugin {
-    /// Prints an `ExecCredential` with this token, in the version that was asked for. `{password}` in the token stands
-    /// for the last line that [`asks_for_a_password`](Self::asks_for_a_password) read.
+/// # Credentials
+impl TestPlugin {
+    /// Prints an `ExecCredential` with this token, in the requested version. `{password}` in the token is
+    /// replaced by the last line that [`asks_for_a_password`](Self::asks_for_a_password) read.
     pub fn answers(self, token: impl Into<String>) -> Self {
         self.doing(Step::Answer(Answer { token: Some(token.into()), ..Answer::default() }))
     }
@@ -98,104 +97,104 @@ impl Plugin {
         self.doing(Step::Answer(Answer::default())).certificate(cert_pem, key_pem)
     }
 
-    /// Puts a client certificate and its key into the last answer.
+    /// Adds a client certificate and its key to the last credential.
     pub fn certificate(self, cert_pem: impl Into<String>, key_pem: impl Into<String>) -> Self {
         let (certificate, key) = (Some(cert_pem.into()), Some(key_pem.into()));
         self.changing(|answer| Answer { certificate, key, ..answer })
     }
 
-    /// Prints an `ExecCredential` that sends requests to this URL instead, and no token.
+    /// Prints an `ExecCredential` with this proxy URL and no token.
     pub fn answers_with_proxy(self, url: impl Into<String>) -> Self {
         let proxy = Some((url.into(), None));
         self.doing(Step::Answer(Answer { proxy, ..Answer::default() }))
     }
 
-    /// Puts a certificate authority for the proxy into the last answer.
+    /// Adds a CA for the proxy to the last credential.
     pub fn proxy_authority(self, pem: impl Into<String>) -> Self {
         let pem = Some(pem.into());
         self.changing(|answer| Answer { proxy: answer.proxy.map(|(url, _)| (url, pem)), ..answer })
     }
 
-    /// Puts a token into the last answer.
+    /// Adds a token to the last credential.
     pub fn token(self, token: impl Into<String>) -> Self {
         let token = Some(token.into());
         self.changing(|answer| Answer { token, ..answer })
     }
 
-    /// Lets the last answer expire this long after the plugin printed it.
+    /// Sets the expiry of the last credential, relative to the run.
     pub fn expiring_in(self, lifetime: Duration) -> Self {
         let ms = i64::try_from(lifetime.as_millis()).expect("a lifetime of less than 292 million years");
         self.changing(|answer| Answer { expiry: Some(Expiry::In { ms }), ..answer })
     }
 
-    /// Lets the last answer be expired for this long already when the plugin prints it.
+    /// Makes the last credential expired by this long when it is printed.
     pub fn expired_since(self, age: Duration) -> Self {
         let ms = -i64::try_from(age.as_millis()).expect("an age of less than 292 million years");
         self.changing(|answer| Answer { expiry: Some(Expiry::In { ms }), ..answer })
     }
 
-    /// Puts this text into the last answer as `expirationTimestamp`, whatever it means.
+    /// Sets the text of `expirationTimestamp` of the last credential.
     pub fn expiring_at(self, text: impl Into<String>) -> Self {
         let expiry = Some(Expiry::At(text.into()));
         self.changing(|answer| Answer { expiry, ..answer })
     }
 
-    /// Gives the last answer this `apiVersion`, whatever was asked for.
+    /// Sets the `apiVersion` of the last credential, whatever was requested.
     pub fn api_version(self, version: impl Into<String>) -> Self {
         let api_version = Some(version.into());
         self.changing(|answer| Answer { api_version, ..answer })
     }
 }
 
-/// # What else it does
-impl Plugin {
-    /// Prints to stdout, without a newline of its own.
+/// # Other steps
+impl TestPlugin {
+    /// Prints to stdout, without adding a newline.
     pub fn prints(self, text: impl Into<String>) -> Self {
-        self.prints_to(Stream::Stdout, text)
+        self.prints_to(OutputStream::Stdout, text)
     }
 
-    /// Prints without a newline of its own.
-    pub fn prints_to(self, to: Stream, text: impl Into<String>) -> Self {
+    /// Prints without adding a newline.
+    pub fn prints_to(self, to: OutputStream, text: impl Into<String>) -> Self {
         self.doing(Step::Print { to, text: text.into() })
     }
 
     /// Prints this many bytes.
-    pub fn floods(self, to: Stream, bytes: u64) -> Self {
+    pub fn floods(self, to: OutputStream, bytes: u64) -> Self {
         self.doing(Step::Flood { to, bytes: Some(bytes) })
     }
 
-    /// Prints until nobody reads any more.
-    pub fn floods_endlessly(self, to: Stream) -> Self {
+    /// Prints until the reader closes the pipe.
+    pub fn floods_endlessly(self, to: OutputStream) -> Self {
         self.doing(Step::Flood { to, bytes: None })
     }
 
-    /// Closes an output and goes on; what is printed to it later is lost.
-    pub fn closes(self, stream: Stream) -> Self {
+    /// Closes an output and continues; later output to it is lost.
+    pub fn closes(self, stream: OutputStream) -> Self {
         self.doing(Step::Close { stream })
     }
 
-    /// Does nothing for a while.
+    /// Sleeps.
     pub fn sleeps(self, time: Duration) -> Self {
         self.doing(Step::Sleep { ms: u64::try_from(time.as_millis()).expect("a short sleep") })
     }
 
-    /// Never ends by itself.
+    /// Hangs until it is killed.
     pub fn hangs(self) -> Self {
         self.doing(Step::Hang)
     }
 
-    /// Stops until the test calls [`open`](Self::open); [`reached`](Self::reached) tells the test when that is so.
-    /// A gate that is open stays open, for later runs too.
+    /// Waits until the test calls [`open`](Self::open); [`reached`](Self::reached) notifies the test that it waits. An open gate
+    /// stays open for later runs.
     pub fn waits_at(self, gate: impl Into<String>) -> Self {
         self.doing(Step::WaitAt { gate: gate.into() })
     }
 
-    /// Stops until there is a file at this path.
+    /// Waits until a file exists at this path.
     pub fn waits_for_file(self, path: impl Into<PathBuf>) -> Self {
         self.doing(Step::WaitForFile { path: path.into() })
     }
 
-    /// Ends with this code.
+    /// Exits with this code.
     pub fn exits(self, code: i32) -> Self {
         self.doing(Step::Exit { code })
     }
@@ -205,74 +204,73 @@ impl Plugin {
         self.doing(Step::Die { signal })
     }
 
-    /// Starts a process that holds these outputs open for a while, and goes on. It is in the same process group.
-    pub fn leaves_a_grandchild(self, keeping: &[Stream], lifetime: Duration) -> Self {
+    /// Starts a process in the same process group that holds these outputs open for a while, and continues.
+    pub fn leaves_a_grandchild(self, keeping: &[OutputStream], lifetime: Duration) -> Self {
         let ms = u64::try_from(lifetime.as_millis()).expect("a short life");
         self.doing(Step::LeaveGrandchild { keeping: keeping.to_vec(), ms, new_session: false })
     }
 
-    /// As [`leaves_a_grandchild`](Self::leaves_a_grandchild), but in a session of its own, where a signal to the
-    /// plugin's process group does not reach it.
-    pub fn leaves_a_daemon(self, keeping: &[Stream], lifetime: Duration) -> Self {
+    /// As [`leaves_a_grandchild`](Self::leaves_a_grandchild), but in a new session, where a signal to the plugin's
+    /// process group does not reach it.
+    pub fn leaves_a_daemon(self, keeping: &[OutputStream], lifetime: Duration) -> Self {
         let ms = u64::try_from(lifetime.as_millis()).expect("a short life");
         self.doing(Step::LeaveGrandchild { keeping: keeping.to_vec(), ms, new_session: true })
     }
 
-    /// Listens at a socket from here on, in the background and as long as it lives: it is a proxy itself.
-    pub fn listens(self, tunnel: &Tunnel) -> Self {
+    /// Becomes a proxy: listens on a socket in the background while the process lives.
+    pub fn listens(self, tunnel: &TunnelProxy) -> Self {
         self.doing(Step::Listen(Box::new(tunnel.clone())))
     }
 
-    /// Starts a proxy in a session of its own that goes on without it, and goes on itself when that listens.
-    pub fn leaves_a_proxy(self, tunnel: &Tunnel) -> Self {
+    /// Starts a proxy in a new session that outlives the plugin, and continues when the proxy listens.
+    pub fn leaves_a_proxy(self, tunnel: &TunnelProxy) -> Self {
         self.doing(Step::LeaveListening(Box::new(tunnel.clone())))
     }
 
-    /// Waits until it can lock the file that its client keeps locked.
+    /// Waits until it can lock the lock file of its client.
     pub fn waits_for_the_lock(self) -> Self {
         self.doing(Step::WaitForLock)
     }
 
-    /// Writes down what it was given, for [`report`](Self::report). Leaves stdin alone.
+    /// Records its arguments and environment for [`report`](Self::report), without reading stdin.
     pub fn reports(self) -> Self {
         self.doing(Step::Report { read_stdin: false })
     }
 
-    /// Writes down what it was given and all of stdin, for which somebody must close it.
+    /// Records its arguments, environment and all of stdin, which the caller must close.
     pub fn reports_with_stdin(self) -> Self {
         self.doing(Step::Report { read_stdin: true })
     }
 
-    /// Switches the echo of the terminal on stdin off, prompts on stderr, reads a line and switches the echo on again.
+    /// Prompts on stderr and reads a line from the terminal on stdin with echo off.
     pub fn asks_for_a_password(self, prompt: impl Into<String>) -> Self {
         self.doing(Step::AskPassword { prompt: prompt.into() })
     }
 
-    /// From here on SIGTERM has no effect.
+    /// Ignores SIGTERM from here on.
     pub fn ignores_termination(self) -> Self {
         self.doing(Step::IgnoreTermination)
     }
 }
 
-/// # Starting it
-impl Plugin {
-    /// The program to run. Nothing else is needed.
+/// # Running
+impl TestPlugin {
+    /// The program to run.
     pub fn command(&self) -> PathBuf {
         self.dir.path().join("plugin")
     }
 
-    /// Arguments to run it with: none.
+    /// The arguments to run it with: none.
     pub fn args(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// An environment in which every binary that has this crate in it becomes this plugin. [`command`](Self::command)
-    /// does not need it.
+    /// The environment in which every binary with this crate becomes this plugin. [`command`](Self::command) does not need it.
     pub fn env(&self) -> Vec<(String, String)> {
         vec![(SCRIPT_VARIABLE.to_owned(), format!("@{}", self.script_file().display()))]
     }
 
-    /// Puts the plugin into a directory under a name, for look-ups by `PATH` and relative paths; gives the path of it.
+    /// Installs the plugin in a directory under a name, for look-ups by `PATH` and relative paths. Returns its path.
     pub fn install(&self, dir: &Path, name: &str) -> PathBuf {
         let program = dir.join(name);
         symlink(this_binary(), &program).expect("a link to the test binary");
@@ -280,56 +278,56 @@ impl Plugin {
         program
     }
 
-    /// A directory of its own, removed with the plugin; a place for a test's other files too.
+    /// The plugin's directory, removed with it. Tests may put other files there.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 }
 
-/// # What became of it
-impl Plugin {
-    /// How often it was started.
+/// # Observation
+impl TestPlugin {
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.pids().len()
     }
 
-    /// The process of each run.
+    /// Returns the process id of each run.
     pub fn pids(&self) -> Vec<u32> {
         let lines = fs::read(Script::count_file(self.dir.path())).unwrap_or_default();
         let pid = |line: &[u8]| std::str::from_utf8(line).ok()?.trim().parse().ok();
         lines.chunks_exact(COUNT_LINE).map(|line| pid(line).expect("a line of the count file")).collect()
     }
 
-    /// Returns when it has been started this often. Needs a tokio runtime; a limit is up to the caller.
+    /// Waits for this number of runs. Needs a tokio runtime; the caller sets a timeout.
     pub async fn has_run(&self, times: usize) {
         let file = Script::count_file(self.dir.path());
         until(move || fs::metadata(&file).is_ok_and(|file| file.len() >= (times * COUNT_LINE) as u64)).await;
     }
 
-    /// Returns when a run stands before this gate. Needs a tokio runtime; a limit is up to the caller.
+    /// Waits until a run waits at this gate. Needs a tokio runtime; the caller sets a timeout.
     pub async fn reached(&self, gate: &str) {
         let file = Script::gate_reached(self.dir.path(), gate);
         until(move || file.exists()).await;
     }
 
-    /// Lets every run pass this gate.
+    /// Opens this gate for every run.
     pub fn open(&self, gate: &str) {
         fs::write(Script::gate_open(self.dir.path(), gate), "").expect("a file in the plugin's directory");
     }
 
-    /// What the last run that reported was given.
-    pub fn report(&self) -> Report {
+    /// Returns the report of the last run that wrote one.
+    pub fn report(&self) -> PluginReport {
         let last = (1..=self.runs()).rev().find(|&run| Script::report_file(self.dir.path(), run).exists());
         self.report_of(last.expect("a run that reported"))
     }
 
-    /// What this run was given; the first is 1.
-    pub fn report_of(&self, run: usize) -> Report {
+    /// Returns the report of this run, counted from 1.
+    pub fn report_of(&self, run: usize) -> PluginReport {
         let text = fs::read(Script::report_file(self.dir.path(), run)).expect("a report of this run");
         serde_json::from_slice(&text).expect("a report as the plugin writes it")
     }
 
-    /// The processes it left behind, running or not.
+    /// Returns the processes that it started, running or not.
     pub fn grandchildren(&self) -> Vec<u32> {
         let names = fs::read_dir(self.dir.path()).expect("the plugin's directory");
         names.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix(GRANDCHILD)?.parse().ok()).collect()
@@ -363,7 +361,7 @@ impl Plugin {
         self
     }
 
-    /// Renamed into place: a run that starts now reads the old script or the new one.
+    /// Replaced by rename: a concurrent run reads the old script or the new one.
     fn save(&self) {
         let draft = self.dir.path().join("script.draft");
         fs::write(&draft, serde_json::to_vec(&self.script).expect("plain data")).expect("a file for the script");
@@ -371,16 +369,16 @@ impl Plugin {
     }
 }
 
-impl Default for Plugin {
+impl Default for TestPlugin {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// Whether there is a process of this number that has not ended. One that has, but was not waited for, has ended.
+/// Returns whether this process is running. A zombie is not.
 pub fn is_running(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // The name in brackets may itself hold brackets and blanks; the state follows the last one.
+        // The name in brackets may contain brackets and spaces; the state follows the last bracket.
         Ok(stat) => !matches!(stat.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('Z' | 'X')),
         Err(_) if Path::new("/proc/self/stat").exists() => false,
         Err(_) => {
@@ -390,8 +388,7 @@ pub fn is_running(pid: u32) -> bool {
     }
 }
 
-/// Returns when there is no process of this number that runs: one that is killed is gone a moment later. A minute is the
-/// limit.
+/// Waits until this process is not running, for a minute at most. A killed process exits a moment later.
 pub fn wait_for_end(pid: u32) {
     for _ in 0..60_000 {
         if !is_running(pid) {
@@ -406,10 +403,10 @@ fn this_binary() -> PathBuf {
     std::env::current_exe().expect("the path of the test binary")
 }
 
-/// On a thread of its own: it must not hold up the runtime that runs the plugin, and a paused tokio clock must not jump.
+/// Polls on a separate thread, so that it neither blocks the runtime that runs the plugin nor advances a paused tokio clock.
 async fn until(come_true: impl Fn() -> bool + Send + 'static) {
     tokio::task::spawn_blocking(move || {
-        // Not for ever: a runtime waits for this thread when the caller has given up.
+        // Bounded, because a runtime waits for this thread when the caller was cancelled.
         for _ in 0..60_000 {
             if come_true() {
                 return;

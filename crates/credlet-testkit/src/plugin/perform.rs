@@ -1,4 +1,4 @@
-//! The plugin's side: runs in a process of its own, before `main`.
+//! The plugin process: executes a script before `main`.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -14,18 +14,18 @@ use rustix::process::{Signal, getpid};
 use rustix::termios::{self, LocalModes, OptionalActions};
 
 use super::SCRIPT_VARIABLE;
-use super::report::Report;
-use super::script::{Answer, COUNT_LINE, Expiry, Script, Step, Stream};
+use super::report::PluginReport;
+use super::script::{Answer, COUNT_LINE, Expiry, OutputStream, Script, Step};
 
-/// The exit code of a plugin that could not do as it was told: no test asks for this one.
+/// Exit code of a plugin that could not execute its script. Tests do not use it otherwise.
 const BROKEN: i32 = 97;
 
-/// Becomes the plugin and does not return, if this process was started as one.
+/// If this process was started as a plugin, executes its script and does not return.
 pub(crate) fn perform_if_asked() {
     if let Some(script) = script_of_this_process() {
         let code = match script.and_then(Performance::new).and_then(Performance::run) {
             Ok(code) => code,
-            // Whoever reads our output may have left: that is a normal end here.
+            // The reader may have closed the pipe, which is not an error here.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Err(error) => {
                 let _ = writeln!(io::stderr(), "credlet-testkit: the plugin cannot do as it is told: {error}");
@@ -36,7 +36,7 @@ pub(crate) fn perform_if_asked() {
     }
 }
 
-/// Found in the environment, inline or as `@path`; else in a file beside the path this process was started by.
+/// Reads the script from the environment, inline or as `@path`, else from a file beside the path of this process.
 fn script_of_this_process() -> Option<io::Result<Script>> {
     let text = match env::var(SCRIPT_VARIABLE) {
         Ok(text) => match text.strip_prefix('@') {
@@ -54,7 +54,7 @@ fn script_of_this_process() -> Option<io::Result<Script>> {
     Some(text.and_then(|text| serde_json::from_str(&text).map_err(io::Error::other)))
 }
 
-/// The path given to `execve`, links not followed.
+/// Returns the path given to `execve`, without following links.
 #[cfg(target_os = "linux")]
 fn started_by_path() -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
@@ -85,7 +85,7 @@ impl Performance {
     fn run(mut self) -> io::Result<i32> {
         for step in std::mem::take(&mut self.steps) {
             match step {
-                Step::Answer(answer) => print(Stream::Stdout, &self.credential(answer))?,
+                Step::Answer(answer) => print(OutputStream::Stdout, &self.credential(answer))?,
                 Step::Print { to, text } => print(to, &text)?,
                 Step::Flood { to, bytes } => self.flood(to, bytes)?,
                 Step::Close { stream } => close(stream)?,
@@ -100,7 +100,7 @@ impl Performance {
                 Step::Die { signal } => {
                     let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
                     rustix::process::kill_process(getpid(), signal)?;
-                    // A signal that only stops us, or none at all, lets us go on.
+                    // The signal only stopped the process, or was ignored.
                 }
                 Step::LeaveGrandchild { keeping, ms, new_session } => {
                     self.leave_grandchild(&keeping, ms, new_session)?
@@ -149,7 +149,7 @@ impl Performance {
         .to_string()
     }
 
-    fn flood(&self, to: Stream, bytes: Option<u64>) -> io::Result<()> {
+    fn flood(&self, to: OutputStream, bytes: Option<u64>) -> io::Result<()> {
         let block = [b'x'; 64 * 1024];
         let mut left = bytes;
         while left != Some(0) {
@@ -161,14 +161,14 @@ impl Performance {
         Ok(())
     }
 
-    fn leave_grandchild(&self, keeping: &[Stream], ms: u64, new_session: bool) -> io::Result<()> {
+    fn leave_grandchild(&self, keeping: &[OutputStream], ms: u64, new_session: bool) -> io::Result<()> {
         let first = if new_session { vec![Step::NewSession] } else { Vec::new() };
         self.leave(first, keeping, Step::Sleep { ms })
     }
 
-    /// Starts a process that does all this. It has done the first steps before we go on, so that a test that sees us end
-    /// knows it is there.
-    fn leave(&self, mut steps: Vec<Step>, keeping: &[Stream], last: Step) -> io::Result<()> {
+    /// Starts a process that executes these steps. Returns after its first steps, so that it is running when a test sees this
+    /// process exit.
+    fn leave(&self, mut steps: Vec<Step>, keeping: &[OutputStream], last: Step) -> io::Result<()> {
         let ready = self.dir.join(format!("ready-{}", getpid().as_raw_nonzero()));
         steps.extend([Step::Announce { path: ready.clone() }, last]);
         let script = Script { dir: self.dir.clone(), counted: false, earlier_runs: 0, runs: vec![steps] };
@@ -176,8 +176,8 @@ impl Performance {
         let child = Command::new(env::current_exe()?)
             .env(SCRIPT_VARIABLE, serde_json::to_string(&script).map_err(io::Error::other)?)
             .stdin(Stdio::null())
-            .stdout(keep(Stream::Stdout))
-            .stderr(keep(Stream::Stderr))
+            .stdout(keep(OutputStream::Stdout))
+            .stderr(keep(OutputStream::Stderr))
             .spawn()?;
         self.wait_until(|| ready.exists());
         fs::remove_file(ready)?;
@@ -194,7 +194,7 @@ impl Performance {
         } else {
             None
         };
-        let report = Report {
+        let report = PluginReport {
             exec_info: env::var_os("KUBERNETES_EXEC_INFO").map(lossy),
             env: env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect(),
             args: env::args_os().skip(1).map(lossy).collect(),
@@ -210,7 +210,7 @@ impl Performance {
             stderr_is_terminal: io::stderr().is_terminal(),
             open_descriptors: open_descriptors(),
         };
-        // Renamed into place, so that the test never reads half of it.
+        // Replaced by rename, so that the test never reads a partial file.
         let draft = self.dir.join(format!("draft-{}", report.pid));
         fs::write(&draft, serde_json::to_vec(&report).map_err(io::Error::other)?)?;
         fs::rename(draft, Script::report_file(&self.dir, self.run))
@@ -232,7 +232,7 @@ impl Performance {
         }
     }
 
-    /// A test that fails may leave us behind; we do not outlive its temporary directory.
+    /// A failing test may leave this process behind; it exits when the temporary directory is removed.
     fn end_with_the_test(&self) {
         if !self.dir.exists() {
             exit(BROKEN);
@@ -240,7 +240,7 @@ impl Performance {
     }
 }
 
-/// Appends one line in one write, so that runs at the same moment each get a number of their own.
+/// Appends one line in one write, so that concurrent runs get distinct numbers.
 fn count(dir: &Path) -> io::Result<usize> {
     let mut file = OpenOptions::new().append(true).create(true).open(Script::count_file(dir))?;
     let line = format!("{:>10}\n", getpid().as_raw_pid());
@@ -257,56 +257,56 @@ fn exec_info() -> Option<serde_json::Value> {
     serde_json::from_str(&env::var("KUBERNETES_EXEC_INFO").ok()?).ok()
 }
 
-/// As a proxy does: to have the lock means that the client is gone.
+/// Waits for the lock as a proxy does: it is granted when the client has exited.
 fn wait_for_lock() -> io::Result<()> {
     let info = exec_info().ok_or(io::ErrorKind::InvalidInput)?;
     let path = info.pointer("/spec/lockFilePath").and_then(|path| path.as_str()).ok_or(io::ErrorKind::NotFound)?;
     File::options().read(true).write(true).open(path)?.lock()
 }
 
-fn print(to: Stream, text: &str) -> io::Result<()> {
+fn print(to: OutputStream, text: &str) -> io::Result<()> {
     write(to, text.as_bytes())
 }
 
-fn write(to: Stream, bytes: &[u8]) -> io::Result<()> {
-    // Not through `print!`: the test harness must not see it, and a closed pipe must not panic.
+fn write(to: OutputStream, bytes: &[u8]) -> io::Result<()> {
+    // `print!` would go through the test harness and panic on a closed pipe.
     match to {
-        Stream::Stdout => {
+        OutputStream::Stdout => {
             let mut stdout = io::stdout().lock();
             stdout.write_all(bytes)?;
             stdout.flush()
         }
-        Stream::Stderr => io::stderr().write_all(bytes),
+        OutputStream::Stderr => io::stderr().write_all(bytes),
     }
 }
 
-/// Replaces the descriptor by the null device: the other end of the pipe sees the end of file.
-fn close(stream: Stream) -> io::Result<()> {
+/// Replaces the descriptor by the null device, so that the reader of the pipe sees end of file.
+fn close(stream: OutputStream) -> io::Result<()> {
     let null = OpenOptions::new().write(true).open("/dev/null")?;
     match stream {
-        Stream::Stdout => rustix::stdio::dup2_stdout(null)?,
-        Stream::Stderr => rustix::stdio::dup2_stderr(null)?,
+        OutputStream::Stdout => rustix::stdio::dup2_stdout(null)?,
+        OutputStream::Stderr => rustix::stdio::dup2_stderr(null)?,
     }
     Ok(())
 }
 
-/// Echo is off from before the prompt is written: who sees the prompt may type at once.
+/// Echo is off before the prompt is written, because the test types as soon as it sees the prompt.
 fn ask_password(prompt: &str) -> io::Result<String> {
     let stdin = io::stdin();
     let before = termios::tcgetattr(&stdin)?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
     termios::tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
-    print(Stream::Stderr, prompt)?;
+    print(OutputStream::Stderr, prompt)?;
     let mut line = String::new();
     let read = stdin.read_line(&mut line);
     termios::tcsetattr(&stdin, OptionalActions::Now, &before)?;
-    print(Stream::Stderr, "\n")?;
+    print(OutputStream::Stderr, "\n")?;
     read?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// tokio's handler stays when its runtime goes, and does nothing then: the safe way to be deaf to SIGTERM.
+/// tokio's signal handler stays installed when its runtime is dropped, so SIGTERM is ignored without unsafe code.
 fn ignore_termination() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
@@ -317,7 +317,7 @@ fn ignore_termination() -> io::Result<()> {
 fn open_descriptors() -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/dev/fd") else { return Vec::new() };
     let mut numbers: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    // One of them was the directory being read, which is closed by now.
+    // Excludes the descriptor of the directory listing, which is closed by now.
     numbers.retain(|number| fs::symlink_metadata(format!("/dev/fd/{number}")).is_ok());
     numbers.sort_unstable();
     numbers

@@ -1,21 +1,21 @@
-//! What a plugin was given.
+//! What a plugin received.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The surroundings in which a plugin found itself, written by [`reports`](super::Plugin::reports).
+/// Environment, arguments and process of a run, written by [`reports`](super::TestPlugin::reports).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Report {
+pub struct PluginReport {
     /// `KUBERNETES_EXEC_INFO`, to the byte.
     pub exec_info: Option<String>,
     /// The whole environment.
     pub env: BTreeMap<String, String>,
     /// The arguments, without the program's name.
     pub args: Vec<String>,
-    /// What stdin held, to its end; `None` if the plugin was not told to read it.
+    /// All of stdin; `None` if the script does not read it.
     pub stdin: Option<Vec<u8>>,
     /// The working directory.
     pub cwd: PathBuf,
@@ -35,7 +35,7 @@ pub struct Report {
     pub stdout_is_terminal: bool,
     /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
-    /// Which descriptors were open, where the system says so. Beside the three standard ones these are the ones that
-    /// the test itself inherited without the close-on-exec flag.
+    /// Open descriptors, where /proc is available. Apart from the standard ones, those that the test inherited without the
+    /// close-on-exec flag.
     pub open_descriptors: Vec<i32>,
 }

@@ -1,39 +1,39 @@
-//! What a plugin is told, as it lies in the script file.
+//! The script file of a plugin.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::tunnel::Tunnel;
+use super::tunnel::TunnelProxy;
 
-/// What to do, run by run. The last entry serves all later runs.
+/// Steps of each run. The last entry is used by all later runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Script {
-    /// Where counts, reports and signals go. When it has vanished the test is over, and the plugin ends too.
+    /// Directory of counts, reports and gates. The plugin exits when it is removed, because the test is over then.
     pub(super) dir: PathBuf,
     /// Whether this process is a run of the plugin; a grandchild is not.
     pub(super) counted: bool,
-    /// How many runs were before this script replaced another.
+    /// Number of runs before this script replaced another.
     pub(super) earlier_runs: usize,
     pub(super) runs: Vec<Vec<Step>>,
 }
 
-/// One thing a plugin does.
+/// A step of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Step {
     Answer(Answer),
-    Print { to: Stream, text: String },
-    Flood { to: Stream, bytes: Option<u64> },
-    Close { stream: Stream },
+    Print { to: OutputStream, text: String },
+    Flood { to: OutputStream, bytes: Option<u64> },
+    Close { stream: OutputStream },
     Sleep { ms: u64 },
     Hang,
     WaitAt { gate: String },
     WaitForFile { path: PathBuf },
     Exit { code: i32 },
     Die { signal: i32 },
-    LeaveGrandchild { keeping: Vec<Stream>, ms: u64, new_session: bool },
-    Listen(Box<Tunnel>),
-    LeaveListening(Box<Tunnel>),
+    LeaveGrandchild { keeping: Vec<OutputStream>, ms: u64, new_session: bool },
+    Listen(Box<TunnelProxy>),
+    LeaveListening(Box<TunnelProxy>),
     WaitForLock,
     Report { read_stdin: bool },
     AskPassword { prompt: String },
@@ -44,36 +44,36 @@ pub(super) enum Step {
 
 /// An output of the plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stream {
-    /// Where the answer goes.
+pub enum OutputStream {
+    /// Standard output.
     Stdout,
-    /// Where talk goes.
+    /// Standard error.
     Stderr,
 }
 
 /// An `ExecCredential` to print.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// The asked one, else v1, if none is given.
+    /// Default: the requested version, else v1.
     pub(super) api_version: Option<String>,
     pub(super) token: Option<String>,
     pub(super) certificate: Option<String>,
     pub(super) key: Option<String>,
     pub(super) expiry: Option<Expiry>,
-    /// The URL of a proxy, and its certificate authority.
+    /// URL and CA of a proxy.
     pub(super) proxy: Option<(String, Option<String>)>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Expiry {
-    /// From the moment the plugin runs; negative is in the past.
+    /// Seconds from the run; negative is in the past.
     In {
         ms: i64,
     },
     At(String),
 }
 
-/// The names of files that the two sides agree on.
+/// File names shared by test and plugin.
 impl Script {
     pub(super) fn count_file(dir: &Path) -> PathBuf {
         dir.join("runs")
@@ -95,7 +95,7 @@ impl Script {
         dir.join(format!("{GRANDCHILD}{pid}"))
     }
 
-    /// The script of the program at this path.
+    /// Returns the path of the script of the program at `path`.
     pub(super) fn beside(program: &Path) -> PathBuf {
         let mut name = program.as_os_str().to_owned();
         name.push(".script.json");
@@ -105,5 +105,5 @@ impl Script {
 
 pub(super) const GRANDCHILD: &str = "grandchild-";
 
-/// Every line of the count file has this length, so that the position after an atomic append is the number of the run.
+/// Every line of the count file has this length, so that the position after an atomic append gives the number of the run.
 pub(super) const COUNT_LINE: usize = 11;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn start(plugin: &Plugin) -> Child {
+fn start(plugin: &TestPlugin) -> Child {
     Command::new(plugin.command())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -15,19 +15,19 @@ fn start(plugin: &Plugin) -> Child {
         .expect("the plugin to start")
 }
 
-fn run(plugin: &Plugin) -> Output {
+fn run(plugin: &TestPlugin) -> Output {
     start(plugin).wait_with_output().unwrap()
 }
 
-fn answer(plugin: &Plugin) -> Value {
+fn answer(plugin: &TestPlugin) -> Value {
     let output = run(plugin);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
-fn an_answer_is_an_exec_credential() {
-    let plugin = Plugin::answering("t").certificate("cert", "key").expiring_at("tomorrow");
+fn prints_exec_credential() {
+    let plugin = TestPlugin::answering("t").certificate("cert", "key").expiring_at("tomorrow");
     assert_eq!(
         answer(&plugin),
         json!({
@@ -41,44 +41,44 @@ fn an_answer_is_an_exec_credential() {
             },
         })
     );
-    let plugin = Plugin::new().answers_with_certificate("cert", "key");
+    let plugin = TestPlugin::new().answers_with_certificate("cert", "key");
     assert_eq!(answer(&plugin)["status"], json!({ "clientCertificateData": "cert", "clientKeyData": "key" }));
 }
 
 #[test]
-fn the_asked_version_is_echoed_unless_another_is_given() {
-    let plugin = Plugin::answering("t");
+fn echoes_requested_version() {
+    let plugin = TestPlugin::answering("t");
     let asked = r#"{"apiVersion":"client.authentication.k8s.io/v1beta1","kind":"ExecCredential","spec":{}}"#;
     let output = Command::new(plugin.command()).env("KUBERNETES_EXEC_INFO", asked).output().unwrap();
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(printed["apiVersion"], "client.authentication.k8s.io/v1beta1");
-    assert_eq!(answer(&Plugin::answering("t").api_version("v0"))["apiVersion"], "v0");
+    assert_eq!(answer(&TestPlugin::answering("t").api_version("v0"))["apiVersion"], "v0");
 }
 
 #[test]
-fn an_expiry_counts_from_the_run() {
-    let expiry = |plugin: Plugin| -> jiff::Timestamp {
+fn expiry_is_relative_to_run() {
+    let expiry = |plugin: TestPlugin| -> jiff::Timestamp {
         answer(&plugin)["status"]["expirationTimestamp"].as_str().unwrap().parse().unwrap()
     };
     let now = jiff::Timestamp::now();
     let minute = jiff::SignedDuration::from_secs(60);
-    let later = expiry(Plugin::answering("t").expiring_in(Duration::from_secs(60))).duration_since(now);
+    let later = expiry(TestPlugin::answering("t").expiring_in(Duration::from_secs(60))).duration_since(now);
     assert!(minute <= later && later < minute * 2, "{later}");
-    let earlier = now.duration_since(expiry(Plugin::answering("t").expired_since(Duration::from_secs(60))));
+    let earlier = now.duration_since(expiry(TestPlugin::answering("t").expired_since(Duration::from_secs(60))));
     assert!(jiff::SignedDuration::ZERO < earlier && earlier <= minute, "{earlier}");
 }
 
 #[test]
-fn the_environment_makes_the_test_binary_itself_the_plugin() {
-    let plugin = Plugin::answering("t");
+fn environment_selects_plugin() {
+    let plugin = TestPlugin::answering("t");
     let output = Command::new(this_binary()).envs(plugin.env()).args(plugin.args()).output().unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["status"]["token"], "t");
     assert_eq!(plugin.runs(), 1);
 }
 
 #[test]
-fn an_installed_plugin_needs_no_environment_at_all() {
-    let plugin = Plugin::answering("t");
+fn installed_plugin_needs_no_environment() {
+    let plugin = TestPlugin::answering("t");
     let elsewhere = tempfile::tempdir().unwrap();
     let program = plugin.install(elsewhere.path(), "kubectl-login");
     assert!(Command::new(&program).env_clear().output().unwrap().status.success());
@@ -88,8 +88,8 @@ fn an_installed_plugin_needs_no_environment_at_all() {
 }
 
 #[test]
-fn each_run_does_its_own_part_and_the_last_part_repeats() {
-    let plugin = Plugin::failing(3, "no\n").on_the_next_run().answers("two").on_the_next_run().answers("three");
+fn last_script_part_repeats() {
+    let plugin = TestPlugin::failing(3, "no\n").on_the_next_run().answers("two").on_the_next_run().answers("three");
     let first = run(&plugin);
     assert_eq!((first.status.code(), &*first.stderr, &*first.stdout), (Some(3), &b"no\n"[..], &b""[..]));
     assert_eq!(answer(&plugin)["status"]["token"], "two");
@@ -99,18 +99,19 @@ fn each_run_does_its_own_part_and_the_last_part_repeats() {
 }
 
 #[test]
-fn a_plugin_can_be_told_otherwise_later() {
-    let mut plugin = Plugin::answering("one");
+fn script_can_be_replaced() {
+    let mut plugin = TestPlugin::answering("one");
     assert_eq!(answer(&plugin)["status"]["token"], "one");
-    plugin.from_now_on(Plugin::answering("two").on_the_next_run().answers("three"));
+    plugin.from_now_on(TestPlugin::answering("two").on_the_next_run().answers("three"));
     assert_eq!(answer(&plugin)["status"]["token"], "two");
     assert_eq!(answer(&plugin)["status"]["token"], "three");
     assert_eq!(plugin.runs(), 3);
 }
 
 #[test]
-fn runs_at_the_same_moment_are_all_counted_and_numbered() {
-    let plugin = (2..=12).fold(Plugin::new().prints("1"), |plugin, n| plugin.on_the_next_run().prints(n.to_string()));
+fn concurrent_runs_are_counted() {
+    let plugin =
+        (2..=12).fold(TestPlugin::new().prints("1"), |plugin, n| plugin.on_the_next_run().prints(n.to_string()));
     let children: Vec<Child> = (0..12).map(|_| start(&plugin)).collect();
     let mut pids: Vec<u32> = children.iter().map(Child::id).collect();
     let mut numbers: Vec<u32> = children
@@ -126,14 +127,14 @@ fn runs_at_the_same_moment_are_all_counted_and_numbered() {
 }
 
 #[test]
-fn a_flood_has_the_asked_size() {
-    assert_eq!(run(&Plugin::new().floods(Stream::Stdout, 1_000_001)).stdout.len(), 1_000_001);
-    assert_eq!(run(&Plugin::new().floods(Stream::Stderr, 70_000)).stderr.len(), 70_000);
+fn flood_has_requested_size() {
+    assert_eq!(run(&TestPlugin::new().floods(OutputStream::Stdout, 1_000_001)).stdout.len(), 1_000_001);
+    assert_eq!(run(&TestPlugin::new().floods(OutputStream::Stderr, 70_000)).stderr.len(), 70_000);
 }
 
 #[test]
-fn an_endless_flood_ends_when_nobody_reads() {
-    let plugin = Plugin::new().floods_endlessly(Stream::Stdout);
+fn endless_flood_stops_at_closed_pipe() {
+    let plugin = TestPlugin::new().floods_endlessly(OutputStream::Stdout);
     let mut child = start(&plugin);
     child.stdout.take().unwrap().read_exact(&mut [0; 1_000_000]).unwrap();
     let status = child.wait().unwrap();
@@ -141,8 +142,9 @@ fn an_endless_flood_ends_when_nobody_reads() {
 }
 
 #[test]
-fn half_an_answer_may_be_followed_by_a_closed_stdout() {
-    let plugin = Plugin::new().prints(r#"{"apiVersion""#).closes(Stream::Stdout).waits_at("the end").prints("lost");
+fn partial_output_then_closed_stdout() {
+    let plugin =
+        TestPlugin::new().prints(r#"{"apiVersion""#).closes(OutputStream::Stdout).waits_at("the end").prints("lost");
     let mut child = start(&plugin);
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -153,20 +155,20 @@ fn half_an_answer_may_be_followed_by_a_closed_stdout() {
 }
 
 #[test]
-fn death_by_a_signal_is_real() {
-    assert_eq!(run(&Plugin::new().dies_by(9)).status.signal(), Some(9));
-    assert_eq!(run(&Plugin::new().dies_by(15)).status.signal(), Some(15));
+fn dies_by_signal() {
+    assert_eq!(run(&TestPlugin::new().dies_by(9)).status.signal(), Some(9));
+    assert_eq!(run(&TestPlugin::new().dies_by(15)).status.signal(), Some(15));
 }
 
 #[test]
-fn a_plugin_deaf_to_sigterm_goes_on() {
-    let plugin = Plugin::new().ignores_termination().dies_by(15).exits(5);
+fn ignores_sigterm() {
+    let plugin = TestPlugin::new().ignores_termination().dies_by(15).exits(5);
     assert_eq!(run(&plugin).status.code(), Some(5));
 }
 
 #[tokio::test]
-async fn a_gate_holds_a_run_until_the_test_opens_it() {
-    let plugin = Plugin::new().waits_at("gate").exits(4);
+async fn gate_blocks_run_until_opened() {
+    let plugin = TestPlugin::new().waits_at("gate").exits(4);
     let mut child = start(&plugin);
     plugin.has_run(1).await;
     plugin.reached("gate").await;
@@ -176,9 +178,9 @@ async fn a_gate_holds_a_run_until_the_test_opens_it() {
 }
 
 #[test]
-fn a_file_that_appears_ends_the_wait() {
+fn waits_for_file() {
     let place = tempfile::tempdir().unwrap();
-    let plugin = Plugin::new().prints("ready").waits_for_file(place.path().join("go")).exits(6);
+    let plugin = TestPlugin::new().prints("ready").waits_for_file(place.path().join("go")).exits(6);
     let mut child = start(&plugin);
     child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
     fs::write(place.path().join("go"), "").unwrap();
@@ -186,8 +188,8 @@ fn a_file_that_appears_ends_the_wait() {
 }
 
 #[test]
-fn a_hanging_plugin_ends_with_the_test() {
-    let plugin = Plugin::new().prints("ready").hangs();
+fn hanging_plugin_exits_with_test() {
+    let plugin = TestPlugin::new().prints("ready").hangs();
     let mut child = start(&plugin);
     child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
     drop(plugin);
@@ -195,8 +197,9 @@ fn a_hanging_plugin_ends_with_the_test() {
 }
 
 #[test]
-fn a_grandchild_holds_the_pipes_open_after_the_plugin_has_ended() {
-    let plugin = Plugin::answering("t").leaves_a_grandchild(&[Stream::Stdout, Stream::Stderr], Duration::from_secs(60));
+fn grandchild_holds_pipes_open() {
+    let plugin = TestPlugin::answering("t")
+        .leaves_a_grandchild(&[OutputStream::Stdout, OutputStream::Stderr], Duration::from_secs(60));
     let mut child = start(&plugin);
     assert!(child.wait().unwrap().success());
     let [grandchild] = plugin.grandchildren()[..] else { panic!("one grandchild") };
@@ -210,8 +213,8 @@ fn a_grandchild_holds_the_pipes_open_after_the_plugin_has_ended() {
 }
 
 #[test]
-fn a_daemon_that_keeps_stderr_only_is_out_of_reach_of_the_group() {
-    let plugin = Plugin::answering("t").leaves_a_daemon(&[Stream::Stderr], Duration::from_secs(60)).hangs();
+fn daemon_leaves_process_group() {
+    let plugin = TestPlugin::answering("t").leaves_a_daemon(&[OutputStream::Stderr], Duration::from_secs(60)).hangs();
     let mut child =
         Command::new(plugin.command()).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The answer is complete before the daemon starts; wait until it has.
@@ -229,8 +232,8 @@ fn a_daemon_that_keeps_stderr_only_is_out_of_reach_of_the_group() {
 }
 
 #[test]
-fn a_report_tells_what_the_plugin_was_given() {
-    let plugin = Plugin::new().reports_with_stdin();
+fn report_has_args_and_environment() {
+    let plugin = TestPlugin::new().reports_with_stdin();
     let cwd = tempfile::tempdir().unwrap();
     let mut child = Command::new(plugin.command())
         .args(["get-token", "--now"])
@@ -265,10 +268,10 @@ fn a_report_tells_what_the_plugin_was_given() {
 }
 
 #[test]
-fn a_plugin_that_cannot_do_as_told_says_so() {
+fn reports_script_failure() {
     let output = Command::new(this_binary()).env(SCRIPT_VARIABLE, "nonsense").output().unwrap();
     assert_eq!(output.status.code(), Some(97));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot do as it is told"));
-    let status: ExitStatus = run(&Plugin::new().asks_for_a_password("no terminal: ")).status;
+    let status: ExitStatus = run(&TestPlugin::new().asks_for_a_password("no terminal: ")).status;
     assert_eq!(status.code(), Some(97));
 }

@@ -1,5 +1,4 @@
-//! A proxy for a plugin to be, or to start: what comes in at its socket goes on to the server as it is, over TLS, with
-//! a client certificate that nobody else has.
+//! A proxy that a plugin becomes or starts. It forwards bytes from its socket to the server, over TLS with a client certificate.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,18 +17,18 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::ca::{Ca, Identity};
-use crate::server::Server;
+use crate::ca::{TestCa, TestIdentity};
+use crate::server::FakeApiServer;
 
-/// Where a proxy listens, and what it does with requests.
+/// Address and upstream of a proxy.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Tunnel {
+pub struct TunnelProxy {
     socket: PathBuf,
     mode: u32,
     server: SocketAddr,
     server_authority: String,
     identity: Pair,
-    /// TLS on the socket: what it shows, and whose clients it lets in.
+    /// TLS on the socket: server identity and the CA of accepted clients.
     local: Option<(Pair, String)>,
 }
 
@@ -39,15 +38,15 @@ struct Pair {
     key: String,
 }
 
-impl From<&Identity> for Pair {
-    fn from(identity: &Identity) -> Self {
+impl From<&TestIdentity> for Pair {
+    fn from(identity: &TestIdentity) -> Self {
         Self { certificate: identity.cert_pem().to_owned(), key: identity.key_pem().to_owned() }
     }
 }
 
-impl Tunnel {
-    /// From a socket in `dir`, which must be there and be private, to `server`, as the client `identity`.
-    pub fn new(dir: &Path, server: &Server, ca: &Ca, identity: &Identity) -> Self {
+impl TunnelProxy {
+    /// Forwards from a socket in `dir`, an existing private directory, to `server`, with the client certificate `identity`.
+    pub fn new(dir: &Path, server: &FakeApiServer, ca: &TestCa, identity: &TestIdentity) -> Self {
         Self {
             socket: dir.join("s.sock"),
             mode: 0o600,
@@ -58,31 +57,31 @@ impl Tunnel {
         }
     }
 
-    /// Speaks TLS on the socket, and only with clients that `ca` has issued a certificate to.
-    pub fn with_tls(mut self, identity: &Identity, ca: &Ca) -> Self {
+    /// Uses TLS on the socket and accepts only clients with a certificate of `ca`.
+    pub fn with_tls(mut self, identity: &TestIdentity, ca: &TestCa) -> Self {
         self.local = Some((identity.into(), ca.pem().to_owned()));
         self
     }
 
-    /// Gives the socket this mode.
+    /// Sets the mode of the socket.
     pub fn with_mode(mut self, mode: u32) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Where it listens.
+    /// The path of the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The same, as a plugin says it.
+    /// The URL of the socket, as a plugin prints it.
     pub fn url(&self) -> String {
         format!("unix://{}", self.socket.display())
     }
 
-    /// Listens from now on, and serves until the process ends.
+    /// Listens and serves until the process exits.
     pub(super) fn start(&self) -> io::Result<()> {
-        // One that was killed has left it behind.
+        // A killed proxy leaves its socket behind.
         let _ = std::fs::remove_file(&self.socket);
         let listener = UnixListener::bind(&self.socket)?;
         std::fs::set_permissions(&self.socket, std::fs::Permissions::from_mode(self.mode))?;
@@ -102,7 +101,7 @@ impl Tunnel {
                             },
                             None => pass_on(stream, server, upstream).await,
                         };
-                        // An end of one side in the middle is what tests are about.
+                        // Tests close one side in the middle of a request.
                         drop(served);
                     });
                 }

@@ -1,6 +1,6 @@
-//! The child's side: makes the terminal its own, then becomes the program.
+//! The child process: acquires the controlling terminal, then executes the program.
 //!
-//! A closure between fork and exec could do the same but is unsafe, so the test binary is started as a go-between.
+//! A closure between fork and exec would need unsafe code, so the test binary is started as an intermediate process.
 
 use std::env;
 use std::io::{self, Write};
@@ -9,13 +9,13 @@ use std::process::Command;
 
 use rustix::fs::{Mode, OFlags};
 
-/// The path of the terminal to enter.
+/// Variable with the path of the terminal.
 pub(super) const TERMINAL: &str = "CREDLET_TESTKIT_PTY";
 
 /// Set inside a terminal that runs a test.
 pub(super) const INSIDE: &str = "CREDLET_TESTKIT_INSIDE_PTY";
 
-/// Becomes the program in the terminal and does not return, if this process was started for that.
+/// If this process was started as the intermediate process, executes the program in the terminal and does not return.
 pub(crate) fn enter_if_asked() {
     if let Some(terminal) = env::var_os(TERMINAL) {
         let error = enter(&terminal).err().unwrap_or_else(become_the_program);
@@ -27,7 +27,7 @@ pub(crate) fn enter_if_asked() {
 fn enter(terminal: &std::ffi::OsStr) -> io::Result<()> {
     rustix::process::setsid()?;
     let terminal = rustix::fs::open(terminal, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    // On Linux the leader of a session without a terminal gets it by opening it; others want to be asked.
+    // On Linux a session leader without a terminal acquires it by opening it; other systems need TIOCSCTTY.
     rustix::process::ioctl_tiocsctty(&terminal)?;
     rustix::stdio::dup2_stdin(&terminal)?;
     rustix::stdio::dup2_stdout(&terminal)?;

@@ -1,4 +1,4 @@
-//! A terminal to run a program in, for prompts, Ctrl-C and job control.
+//! A pseudo-terminal to run a program in, for prompts, Ctrl-C and job control.
 //!
 //! ```
 //! use credlet_testkit::pty::Pty;
@@ -34,8 +34,8 @@ use screen::Screen;
 
 use crate::signals::heed_terminals;
 
-/// A program and the terminal it runs in: the leader of a session of its own, whose controlling terminal it is, with
-/// stdin, stdout and stderr all there. Dropping it kills the program and whoever holds the terminal.
+/// A program and its pseudo-terminal. The program leads a new session with this controlling terminal; stdin, stdout and stderr are
+/// the terminal. Dropping it kills the program and the foreground process group.
 #[derive(Debug)]
 pub struct Pty {
     master: File,
@@ -45,7 +45,7 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// Starts a program in a new terminal of 24 by 80. The environment is that of the test and `envs`.
+    /// Starts a program in a new terminal of 24 by 80, with the test's environment and `envs`.
     pub fn spawn<'a>(
         program: impl AsRef<Path>,
         args: impl IntoIterator<Item = &'a str>,
@@ -56,25 +56,25 @@ impl Pty {
         Self::start(command)
     }
 
-    /// Runs one test of this very binary in a new terminal, by its full path in the binary (`module::tests::name`).
-    /// That test asks [`inside`] which of the two it is:
+    /// Runs one test of this binary in a new terminal, by its full path (`module::tests::name`). The test calls [`inside`] to find
+    /// out where it runs:
     ///
     /// ```no_run
     /// # use credlet_testkit::pty::{self, Pty};
-    /// fn a_password_is_asked_for() {
+    /// fn prompts_for_a_password() {
     ///     if !pty::inside() {
-    ///         let mut pty = Pty::rerun("a_password_is_asked_for", []);
+    ///         let mut pty = Pty::rerun("prompts_for_a_password", []);
     ///         // … drive the terminal …
     ///         assert!(pty.wait().success());
     ///         return;
     ///     }
-    ///     // … what runs in the terminal …
+    ///     // … the part that runs in the terminal …
     /// }
     /// ```
     pub fn rerun<'a>(test: &'a str, envs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let this_binary = std::env::current_exe().expect("the path of the test binary");
         let envs = envs.into_iter().chain([(enter::INSIDE, "1")]);
-        // Ignored tests too: one that makes sense in a terminal only may be marked so.
+        // Includes ignored tests, which may be meant for a terminal only.
         Self::spawn(this_binary, ["--exact", test, "--nocapture", "--include-ignored", "--test-threads=1"], envs)
     }
 
@@ -86,7 +86,7 @@ impl Pty {
         let name = rustix::pty::ptsname(&master, Vec::new()).expect("its name");
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&master, size).expect("a size");
-        // The other side is opened by the child; until then a read here would fail as if it had hung up already.
+        // The child opens the other side; until then a read would fail with a hang-up.
         let other_side = open_other_side(&name);
 
         heed_terminals();
@@ -100,43 +100,42 @@ impl Pty {
         Self { master: master.into(), name, child, screen }
     }
 
-    /// Types.
+    /// Sends input.
     pub fn send(&mut self, bytes: &[u8]) {
         self.master.write_all(bytes).expect("the terminal to be open");
     }
 
-    /// Waits until this text is on the screen, after the text that the last call found, and gives all up to its end.
-    /// Fails the test at the limit, or when the program ends without it.
+    /// Waits for this text after the match of the last call, and returns the output up to its end. Fails the test after the limit,
+    /// or when the program exits without printing it.
     pub fn read_until(&mut self, text: &str, limit: Duration) -> String {
         self.screen.read_until(text, limit)
     }
 
-    /// All that was shown until now.
+    /// Returns all output so far.
     pub fn screen(&self) -> String {
         self.screen.text()
     }
 
-    /// The program's process, which is its session as well.
+    /// The program's process id, which is also its session id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The process group that holds the terminal now.
+    /// Returns the foreground process group.
     pub fn foreground_group(&self) -> Option<i32> {
         tcgetpgrp(&self.master).ok().map(Pid::as_raw_pid)
     }
 
-    /// Whether what is typed is shown.
+    /// Returns whether echo is on.
     pub fn echoes(&self) -> bool {
         let attributes = rustix::termios::tcgetattr(&self.master).expect("the terminal's settings");
         attributes.local_modes.contains(rustix::termios::LocalModes::ECHO)
     }
 
-    /// Waits until the program has ended, whatever it left running. The [`screen`](Self::screen) then has all that the
-    /// program printed.
+    /// Waits until the program has exited, not for its children. [`screen`](Self::screen) is complete then.
     pub fn wait(&mut self) -> ExitStatus {
         let status = self.child.wait().expect("the program's status");
-        // The end of its leader hangs the session up, our own handle included, so a fresh one is needed.
+        // The exit of the session leader hangs up the terminal, this handle included, so a new one is opened.
         let other_side = open_other_side(&self.name);
         self.screen.end_behind_what_was_written(other_side.into());
         status
@@ -157,7 +156,7 @@ impl Drop for Pty {
     }
 }
 
-/// Whether this process runs in the terminal of a [`Pty::rerun`].
+/// Returns whether this process runs in the terminal of a [`Pty::rerun`].
 pub fn inside() -> bool {
     std::env::var_os(enter::INSIDE).is_some()
 }

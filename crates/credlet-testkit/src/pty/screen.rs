@@ -1,4 +1,4 @@
-//! What a terminal has shown so far, kept by a thread that reads it.
+//! The output of a terminal so far, collected by a reader thread.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// What we write ourselves to know that all before it has been read.
+    /// A marker written by the test to detect that all earlier output has been read.
     mark: Vec<u8>,
     shown: Mutex<Shown>,
     changed: Condvar,
@@ -18,10 +18,10 @@ pub(super) struct Screen {
 #[derive(Debug)]
 struct Shown {
     bytes: Vec<u8>,
-    /// Up to where `read_until` has looked with success.
+    /// End of the last match of `read_until`.
     read: usize,
     ended: bool,
-    /// Ours, so that the terminal is not over before the program has opened it.
+    /// Held open so that the terminal is not closed before the program has opened it.
     other_side: Option<OwnedFd>,
 }
 
@@ -33,7 +33,7 @@ impl Screen {
         let ours = Arc::clone(&screen);
         thread::spawn(move || {
             let mut block = [0; 4096];
-            // Linux says EIO, others 0, when the last one has closed the other side.
+            // When the last process has closed the other side, Linux returns EIO and other systems 0.
             while let Ok(length @ 1..) = master.read(&mut block) {
                 let mut shown = ours.lock();
                 shown.bytes.extend_from_slice(&block[..length]);
@@ -71,8 +71,8 @@ impl Screen {
         found
     }
 
-    /// Waits until all has been read that was written before this call. A process that still has the terminal open
-    /// keeps it from ending by itself, so we put a mark behind the rest.
+    /// Waits until all output written before this call has been read. A process may still hold the terminal open, so a marker is
+    /// written and awaited instead of end of file.
     pub(super) fn end_behind_what_was_written(&self, mut other_side: File) {
         let written = other_side.write_all(&self.mark);
         drop(other_side);
@@ -82,7 +82,7 @@ impl Screen {
         drop(ended.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// From here on the terminal ends with the last of its users.
+    /// From here on the terminal is closed with its last process.
     pub(super) fn let_go_of_other_side(&self) {
         self.lock().other_side = None;
     }

@@ -2,13 +2,13 @@ use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 
 use super::*;
-use crate::plugin::{Plugin, Stream};
+use crate::plugin::{OutputStream, TestPlugin};
 
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
-fn the_program_leads_a_session_and_holds_its_terminal() {
-    let plugin = Plugin::new().reports();
+fn program_leads_its_session() {
+    let plugin = TestPlugin::new().reports();
     let mut pty = Pty::spawn(plugin.command(), ["one", "two"], [("COLOUR", "blue")]);
     assert!(pty.wait().success(), "{}", pty.screen());
     let report = plugin.report();
@@ -22,8 +22,8 @@ fn the_program_leads_a_session_and_holds_its_terminal() {
 }
 
 #[test]
-fn a_password_is_read_without_echo_and_becomes_a_token() {
-    let plugin = Plugin::new().asks_for_a_password("Password: ").answers("token-of-{password}").waits_at("the end");
+fn reads_password_without_echo() {
+    let plugin = TestPlugin::new().asks_for_a_password("Password: ").answers("token-of-{password}").waits_at("the end");
     let mut pty = Pty::spawn(plugin.command(), [], []);
     pty.read_until("Password: ", SOON);
     assert!(!pty.echoes());
@@ -36,8 +36,8 @@ fn a_password_is_read_without_echo_and_becomes_a_token() {
 }
 
 #[test]
-fn control_c_interrupts_the_program() {
-    let plugin = Plugin::new().prints("ready").hangs();
+fn ctrl_c_interrupts_program() {
+    let plugin = TestPlugin::new().prints("ready").hangs();
     let mut pty = Pty::spawn(plugin.command(), [], []);
     pty.read_until("ready", SOON);
     pty.send(b"\x03");
@@ -45,8 +45,8 @@ fn control_c_interrupts_the_program() {
 }
 
 #[test]
-fn each_text_is_found_after_the_one_before() {
-    let plugin = Plugin::new().prints("one two one three");
+fn read_until_continues_after_match() {
+    let plugin = TestPlugin::new().prints("one two one three");
     let mut pty = Pty::spawn(plugin.command(), [], []);
     assert_eq!(pty.read_until("one", SOON), "one");
     assert_eq!(pty.read_until("one", SOON), " two one");
@@ -55,8 +55,8 @@ fn each_text_is_found_after_the_one_before() {
 }
 
 #[test]
-fn a_text_that_never_comes_fails_the_test_with_the_screen() {
-    let plugin = Plugin::new().prints("something else").exits(1);
+fn missing_text_fails_with_screen() {
+    let plugin = TestPlugin::new().prints("something else").exits(1);
     let mut pty = Pty::spawn(plugin.command(), [], []);
     pty.wait();
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pty.read_until("a prompt", SOON)));
@@ -65,8 +65,8 @@ fn a_text_that_never_comes_fails_the_test_with_the_screen() {
 }
 
 #[test]
-fn nothing_printed_last_is_lost() {
-    let plugin = Plugin::new().floods(Stream::Stdout, 100_000).prints("the last word");
+fn last_output_is_not_lost() {
+    let plugin = TestPlugin::new().floods(OutputStream::Stdout, 100_000).prints("the last word");
     let mut pty = Pty::spawn(plugin.command(), [], []);
     assert!(pty.wait().success());
     assert_eq!(pty.screen().len(), 100_000 + "the last word".len());
@@ -74,10 +74,10 @@ fn nothing_printed_last_is_lost() {
 }
 
 #[test]
-fn a_process_left_behind_does_not_hold_the_terminal() {
-    let plugin = Plugin::new()
-        .leaves_a_daemon(&[Stream::Stdout, Stream::Stderr], Duration::from_secs(60))
-        .leaves_a_grandchild(&[Stream::Stdout, Stream::Stderr], Duration::from_secs(60))
+fn wait_ignores_background_children() {
+    let plugin = TestPlugin::new()
+        .leaves_a_daemon(&[OutputStream::Stdout, OutputStream::Stderr], Duration::from_secs(60))
+        .leaves_a_grandchild(&[OutputStream::Stdout, OutputStream::Stderr], Duration::from_secs(60))
         .prints("done");
     let mut pty = Pty::spawn(plugin.command(), [], []);
     assert!(pty.wait().success());
@@ -85,8 +85,8 @@ fn a_process_left_behind_does_not_hold_the_terminal() {
 }
 
 #[test]
-fn a_dropped_terminal_takes_the_program_along() {
-    let plugin = Plugin::new().prints("ready").hangs();
+fn dropping_pty_kills_program() {
+    let plugin = TestPlugin::new().prints("ready").hangs();
     let mut pty = Pty::spawn(plugin.command(), [], []);
     pty.read_until("ready", SOON);
     let pid = pty.pid();
@@ -95,16 +95,16 @@ fn a_dropped_terminal_takes_the_program_along() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_reported() {
+fn missing_program_is_reported() {
     let mut pty = Pty::spawn("/nonexistent", [], []);
     assert_eq!(pty.wait().code(), Some(127));
     assert!(pty.screen().contains("cannot run in the terminal"), "{}", pty.screen());
 }
 
 #[test]
-fn a_test_can_run_itself_in_a_terminal() {
+fn test_reruns_itself_in_terminal() {
     if !inside() {
-        let mut pty = Pty::rerun("pty::tests::a_test_can_run_itself_in_a_terminal", []);
+        let mut pty = Pty::rerun("pty::tests::test_reruns_itself_in_terminal", []);
         pty.read_until("inside: true", SOON);
         assert!(pty.wait().success(), "{}", pty.screen());
         return;

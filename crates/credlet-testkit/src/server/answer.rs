@@ -1,4 +1,4 @@
-//! What a request gets.
+//! Responses of the server.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -15,17 +15,18 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::body::{AnyBody, Events, Half, whole};
-use super::control::{Access, Command, Cut, Order, Shared};
-use super::seen::{Peer, Seen};
+use super::control::{Access, Command, Cut, FaultOrder, Shared};
+use super::seen::{SeenRequest, TlsPeer};
 use super::wire::Written;
 
-/// A test's own answer to a request.
-pub type Answering = Pin<Box<dyn Future<Output = Response<AnyBody>> + Send>>;
+/// The future of a test's own response.
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Response<AnyBody>> + Send>>;
 
-/// A test's own answers, to those who may come in, or the request back.
-pub(super) type Endpoint = Box<dyn Fn(Request<Incoming>) -> ControlFlow<Answering, Request<Incoming>> + Send + Sync>;
+/// A test's handler for authenticated requests. Returns the request if it does not handle it.
+pub(super) type Endpoint =
+    Box<dyn Fn(Request<Incoming>) -> ControlFlow<ResponseFuture, Request<Incoming>> + Send + Sync>;
 
-/// What is true for all requests of a connection.
+/// Properties of a connection that its requests share.
 pub(super) struct Connection {
     pub(super) shared: Arc<Shared>,
     pub(super) number: usize,
@@ -33,7 +34,7 @@ pub(super) struct Connection {
     pub(super) written: Arc<Written>,
     pub(super) alpn: Option<String>,
     pub(super) resumed: bool,
-    pub(super) peer: Option<Peer>,
+    pub(super) peer: Option<TlsPeer>,
 }
 
 pub(super) async fn answer(
@@ -41,21 +42,21 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<AnyBody>, Infallible> {
     let shared = &connection.shared;
-    // Taken before the request is announced: an order given in reply to that is for the next one.
+    // Taken before the request is counted: a fault that a test adds in response to the count is for the next request.
     let order = shared.orders().pop_front();
     let seen = shared.record(note(&connection, &request));
     Ok(match order {
-        Some(Order::Status(code)) => failure(code),
-        Some(Order::Cut) => {
+        Some(FaultOrder::Status(code)) => failure(code),
+        Some(FaultOrder::Cut) => {
             let _ = connection.commands.send(Command::Cut(Cut::Reset));
             pending().await
         }
-        Some(Order::CutMidBody) => {
+        Some(FaultOrder::CutMidBody) => {
             let commands = connection.commands.clone();
             let body = Half::then_close(Arc::clone(&connection.written), commands);
             Response::builder().header(CONTENT_LENGTH, Half::PROMISED).body(body).expect("a response")
         }
-        Some(Order::Stall) => pending().await,
+        Some(FaultOrder::Stall) => pending().await,
         None => {
             let user = user(&shared.access(), &seen);
             match user {
@@ -75,9 +76,9 @@ pub(super) async fn answer(
     })
 }
 
-fn note(connection: &Connection, request: &Request<Incoming>) -> Seen {
+fn note(connection: &Connection, request: &Request<Incoming>) -> SeenRequest {
     let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    Seen {
+    SeenRequest {
         number: 0,
         connection: connection.number,
         method: request.method().to_string(),
@@ -89,8 +90,8 @@ fn note(connection: &Connection, request: &Request<Incoming>) -> Seen {
     }
 }
 
-/// In the order of the real one: a good certificate is enough, whatever the token.
-fn user(access: &Access, seen: &Seen) -> Option<Value> {
+/// In the order of kube-apiserver: a valid certificate is sufficient, whatever the token.
+fn user(access: &Access, seen: &SeenRequest) -> Option<Value> {
     if let Some(peer) = &seen.peer
         && (!access.restricted || access.clients.contains(&peer.common_name))
     {
@@ -104,7 +105,7 @@ fn user(access: &Access, seen: &Seen) -> Option<Value> {
     }
 }
 
-async fn endpoint(request: Request<Incoming>, seen: Seen, user: Value) -> Response<AnyBody> {
+async fn endpoint(request: Request<Incoming>, seen: SeenRequest, user: Value) -> Response<AnyBody> {
     match (request.method(), request.uri().path()) {
         (_, "/echo") => {
             let mut echo = serde_json::to_value(&seen).expect("plain data");
@@ -147,7 +148,7 @@ fn parameter(query: &str, name: &str) -> Option<u64> {
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
 }
 
-/// As the API server says it.
+/// Encodes an error as kube-apiserver does.
 fn failure(code: u16) -> Response<AnyBody> {
     let phrase = StatusCode::from_u16(code).expect("a status code").canonical_reason().unwrap_or("Unknown");
     let reason = if code == 500 { "InternalError".to_owned() } else { phrase.replace(' ', "") };

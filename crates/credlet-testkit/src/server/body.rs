@@ -1,4 +1,4 @@
-//! Response bodies: whole, streamed, or broken off.
+//! Response bodies: complete, streamed or truncated.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,14 +15,14 @@ use tokio::time::{Interval, interval};
 use super::control::{Command, Cut};
 use super::wire::Written;
 
-/// Any body of a response.
+/// A type-erased response body.
 pub type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
 
 pub(super) fn whole(bytes: impl Into<Bytes>) -> AnyBody {
     Full::new(bytes.into()).boxed_unsync()
 }
 
-/// One JSON line per tick, the first at once.
+/// A body of one JSON line per tick, the first one at once.
 pub(super) struct Events {
     ticks: Interval,
     sent: usize,
@@ -31,7 +31,7 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn every(time: Duration, count: Option<usize>) -> AnyBody {
-        // A pause of zero is none; the timer wants more than that.
+        // tokio rejects an interval of zero.
         Self { ticks: interval(time.max(Duration::from_micros(1))), sent: 0, count }.boxed_unsync()
     }
 }
@@ -55,7 +55,7 @@ impl Body for Events {
     }
 }
 
-/// Half of what was promised, then the end of the connection.
+/// A body that sends half of its announced length, then closes the connection.
 pub(super) struct Half {
     sent: bool,
     written: Arc<Written>,
@@ -64,10 +64,10 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// As much as fits a flow-control window with ease.
+    /// Fits into an HTTP/2 flow-control window.
     const LENGTH: usize = 16 * 1024;
 
-    /// What the response promises.
+    /// The announced `Content-Length`.
     pub(super) const PROMISED: usize = 2 * Self::LENGTH;
 
     pub(super) fn then_close(written: Arc<Written>, commands: mpsc::UnboundedSender<Command>) -> AnyBody {

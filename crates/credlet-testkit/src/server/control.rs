@@ -1,4 +1,4 @@
-//! What the test's handle and the connections share.
+//! State shared by the test's handle and the connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,31 +8,31 @@ use rustls::server::ProducesTickets;
 use tokio::sync::{mpsc, watch};
 
 use super::answer::Endpoint;
-use super::seen::Seen;
+use super::seen::SeenRequest;
 use super::tls::{Tls, ticketer};
-use crate::ca::Identity;
+use crate::ca::TestIdentity;
 
-/// What to do with a request instead of answering it.
+/// A fault to inject instead of the normal response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Order {
-    /// Answer with this status and a `metav1.Status` that says so.
+pub enum FaultOrder {
+    /// Respond with this status and a `metav1.Status` body.
     Status(u16),
     /// Reset the connection before a byte of the response.
     Cut,
-    /// Promise a body, send half of it, and close the connection without ending TLS.
+    /// Announce a body, send half of it and close the connection without a TLS close_notify.
     CutMidBody,
-    /// Never answer.
+    /// Never respond.
     Stall,
 }
 
-/// How often things happened.
+/// Counters of connections, handshakes and requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct ServerCounts {
     /// TCP connections accepted.
     pub connections: usize,
-    /// Of these, not yet closed.
+    /// Open TCP connections.
     pub open_connections: usize,
     /// TLS handshakes completed, resumed ones among them.
     pub handshakes: usize,
@@ -40,21 +40,21 @@ pub struct Counts {
     pub resumed_handshakes: usize,
     /// TLS handshakes that failed.
     pub failed_handshakes: usize,
-    /// Requests whose head arrived.
+    /// Requests received up to their head.
     pub requests: usize,
 }
 
-/// Told to a connection from outside.
+/// A command to all connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Command {
     GoAway,
     Cut(Cut),
 }
 
-/// How a connection ends at once.
+/// How a connection is closed abruptly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// As if the process had died: the stream ends, without a word from TLS or HTTP.
+    /// Closes the TCP stream without a TLS or HTTP shutdown, as a killed process does.
     Close,
     /// With a TCP reset.
     Reset,
@@ -63,21 +63,21 @@ pub(super) enum Cut {
 #[derive(Default)]
 pub(super) struct Access {
     pub(super) restricted: bool,
-    /// With the user's name.
+    /// Accepted tokens with the user's name.
     pub(super) tokens: BTreeMap<String, String>,
     pub(super) clients: BTreeSet<String>,
 }
 
 pub(super) struct Shared {
     pub(super) endpoint: Option<Endpoint>,
-    pub(super) counts: watch::Sender<Counts>,
+    pub(super) counts: watch::Sender<ServerCounts>,
     pub(super) hanging: watch::Sender<bool>,
     pub(super) max_concurrent_streams: u32,
     tls: Mutex<(Tls, Arc<ServerConfig>)>,
     ticketer: Arc<dyn ProducesTickets>,
     access: Mutex<Access>,
-    orders: Mutex<VecDeque<Order>>,
-    seen: Mutex<Vec<Seen>>,
+    orders: Mutex<VecDeque<FaultOrder>>,
+    seen: Mutex<Vec<SeenRequest>>,
     live: Mutex<BTreeMap<usize, mpsc::UnboundedSender<Command>>>,
 }
 
@@ -103,16 +103,16 @@ impl Shared {
         lock(&self.access)
     }
 
-    pub(super) fn orders(&self) -> MutexGuard<'_, VecDeque<Order>> {
+    pub(super) fn orders(&self) -> MutexGuard<'_, VecDeque<FaultOrder>> {
         lock(&self.orders)
     }
 
-    pub(super) fn seen(&self) -> MutexGuard<'_, Vec<Seen>> {
+    pub(super) fn seen(&self) -> MutexGuard<'_, Vec<SeenRequest>> {
         lock(&self.seen)
     }
 
-    /// Numbers a request and keeps it. Who hears of the new count finds the request already there.
-    pub(super) fn record(&self, mut request: Seen) -> Seen {
+    /// Assigns a number to a request and stores it. The request is stored before the counter changes.
+    pub(super) fn record(&self, mut request: SeenRequest) -> SeenRequest {
         let mut seen = self.seen();
         request.number = seen.len() + 1;
         seen.push(request.clone());
@@ -125,7 +125,7 @@ impl Shared {
         Arc::clone(&lock(&self.tls).1)
     }
 
-    pub(super) fn rotate(&self, identity: Identity) {
+    pub(super) fn rotate(&self, identity: TestIdentity) {
         let mut tls = lock(&self.tls);
         tls.0.identity = identity;
         tls.1 = tls.0.config(Arc::clone(&self.ticketer));
@@ -133,12 +133,12 @@ impl Shared {
 
     pub(super) fn tell_all(&self, command: Command) {
         for connection in lock(&self.live).values() {
-            // One that has just ended needs no telling.
+            // The connection may have closed meanwhile.
             let _ = connection.send(command);
         }
     }
 
-    /// Counts a new connection; when what it returns is dropped the connection counts as closed.
+    /// Counts a new connection. It counts as closed when the returned guard is dropped.
     pub(super) fn join(self: &Arc<Self>) -> (Membership, mpsc::UnboundedReceiver<Command>) {
         let (commands, receiver) = mpsc::unbounded_channel();
         let mut number = 0;
@@ -152,12 +152,12 @@ impl Shared {
     }
 }
 
-/// A connection's place among the others.
+/// A connection's registration; deregisters on drop.
 pub(super) struct Membership {
     pub(super) shared: Arc<Shared>,
-    /// The first is 1.
+    /// Number of the connection, from 1.
     pub(super) number: usize,
-    /// To itself.
+    /// Receives the commands for this connection.
     pub(super) commands: mpsc::UnboundedSender<Command>,
 }
 
@@ -168,7 +168,7 @@ impl Drop for Membership {
     }
 }
 
-/// A test that panics while it holds one must not hide its reason behind another panic.
+/// Ignores poisoning: a test that panicked while it held the lock must not panic a second time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

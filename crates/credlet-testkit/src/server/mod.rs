@@ -1,20 +1,20 @@
-//! A TLS API server that reports what it saw and misbehaves on request.
+//! A fake API server with TLS that records requests and injects faults.
 //!
-//! Real sockets, real TLS (aws-lc-rs, passed explicitly), HTTP/2 and HTTP/1.1 by ALPN. Everybody is let in until the
-//! test names a token or client to accept; from then on all others get 401.
+//! Real sockets, real TLS (aws-lc-rs, passed explicitly), HTTP/2 and HTTP/1.1 by ALPN. Every client is accepted until
+//! the test names a token or a client certificate to accept; from then on all others get a 401.
 //!
-//! | path | answer |
+//! | path | response |
 //! |---|---|
-//! | `/version`, `/readyz`, `/api/v1/namespaces` | as the real one's, in short |
-//! | `/echo` | any method: the request as the server saw it, a [`Seen`] with `body` added |
-//! | `/watch?interval_ms=100&count=3` | JSON lines; for ever without `count`, at once and every 100 ms by default |
-//! | `POST /apis/authentication.k8s.io/v1/selfsubjectreviews` | who the server takes the client for |
+//! | `/version`, `/readyz`, `/api/v1/namespaces` | as kube-apiserver's, shortened |
+//! | `/echo` | any method: the request as the server saw it, a [`SeenRequest`] with `body` added |
+//! | `/watch?interval_ms=100&count=3` | JSON lines; endless without `count`, one at once and every 100 ms by default |
+//! | `POST /apis/authentication.k8s.io/v1/selfsubjectreviews` | the authenticated user |
 //!
 //! ```
-//! use credlet_testkit::{ca::Ca, server::Server};
+//! use credlet_testkit::{ca::TestCa, server::FakeApiServer};
 //!
-//! let ca = Ca::new();
-//! let server = Server::setup(&ca).start_in_thread();
+//! let ca = TestCa::new();
+//! let server = FakeApiServer::setup(&ca).start_in_thread();
 //! server.accept_token("a token");
 //! assert_eq!(server.counts().requests, 0);
 //! ```
@@ -39,33 +39,33 @@ use hyper::Request;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
-use crate::ca::{Ca, Identity};
+use crate::ca::{TestCa, TestIdentity};
 
-pub use answer::Answering;
+pub use answer::ResponseFuture;
 pub use body::AnyBody;
-pub use control::{Counts, Order};
-pub use seen::{Peer, Seen};
+pub use control::{FaultOrder, ServerCounts};
+pub use seen::{SeenRequest, TlsPeer};
 pub use tls::ClientCertificates;
 
 use control::{Command, Cut, Shared};
 use tls::Tls;
 
-/// A running server and the control over it. Dropping it closes its port and all its connections: at once if it has a
-/// thread of its own, else as soon as the runtime gets to it.
-pub struct Server {
+/// Handle of a running server. Dropping it closes the port and all connections: at once if the server runs in its own thread,
+/// else when the runtime polls it next.
+pub struct FakeApiServer {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Dropped to stop it.
+    /// Stops the server when dropped.
     stop: Option<oneshot::Sender<()>>,
     stopped: oneshot::Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// # Starting and stopping it
-impl Server {
-    /// A server with a certificate from this authority, which accepts its client certificates too.
-    pub fn setup(ca: &Ca) -> Setup {
-        Setup {
+/// # Lifecycle
+impl FakeApiServer {
+    /// Returns a builder for a server with a certificate of this CA, which also verifies client certificates.
+    pub fn setup(ca: &TestCa) -> FakeApiServerBuilder {
+        FakeApiServerBuilder {
             tls: Tls {
                 identity: ca.server().issue(),
                 client_roots: vec![ca.der()],
@@ -79,56 +79,56 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it listens, as a kubeconfig has it.
+    /// The URL for a kubeconfig.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// Stops it and returns when port and connections are closed.
+    /// Stops the server. Returns when port and connections are closed.
     pub async fn stop(mut self) {
         self.stop = None;
-        // An error means it is gone already.
+        // An error means that it has stopped already.
         let _ = (&mut self.stopped).await;
     }
 }
 
-/// # Whom it lets in
-impl Server {
-    /// Lets in whoever has this bearer token.
+/// # Authentication
+impl FakeApiServer {
+    /// Accepts this bearer token.
     pub fn accept_token(&self, token: impl Into<String>) {
         self.accept_token_as(token, "token-user");
     }
 
-    /// Lets in whoever has this bearer token, as this user.
+    /// Accepts this bearer token as this user.
     pub fn accept_token_as(&self, token: impl Into<String>, username: impl Into<String>) {
         self.shared.access().tokens.insert(token.into(), username.into());
         self.shared.access().restricted = true;
     }
 
-    /// No longer lets in whoever has this token.
+    /// Rejects this token from now on.
     pub fn revoke_token(&self, token: &str) {
         self.shared.access().tokens.remove(token);
         self.shared.access().restricted = true;
     }
 
-    /// Lets in whoever has a client certificate with this common name.
+    /// Accepts client certificates with this common name.
     pub fn accept_client(&self, common_name: impl Into<String>) {
         self.shared.access().clients.insert(common_name.into());
         self.shared.access().restricted = true;
     }
 
-    /// No longer lets in whoever has a client certificate with this common name.
+    /// Rejects client certificates with this common name from now on.
     pub fn revoke_client(&self, common_name: &str) {
         self.shared.access().clients.remove(common_name);
         self.shared.access().restricted = true;
     }
 
-    /// Lets nobody in who was let in before.
+    /// Rejects every token and certificate that was accepted before.
     pub fn revoke_all(&self) {
         let mut access = self.shared.access();
         access.tokens.clear();
@@ -137,25 +137,25 @@ impl Server {
     }
 }
 
-/// # How it misbehaves
-impl Server {
-    /// Treats this many of the next requests so, after those with an earlier order. What it would have said otherwise,
-    /// and whether the client may come in at all, does not matter then.
-    pub fn next(&self, requests: usize, order: Order) {
+/// # Fault injection
+impl FakeApiServer {
+    /// Injects this fault into the next `count` requests, after faults that were added earlier. It takes precedence over
+    /// authentication and the normal response.
+    pub fn next(&self, requests: usize, order: FaultOrder) {
         self.shared.orders().extend(std::iter::repeat_n(order, requests));
     }
 
-    /// Forgets all orders that no request has met yet.
+    /// Removes all faults that have not been injected yet.
     pub fn clear_orders(&self) {
         self.shared.orders().clear();
     }
 
-    /// Accepts connections but leaves the TLS handshake unanswered, until told `false`: then those that hang go on.
+    /// Accepts connections without responding to the TLS handshake until called with `false`; then pending handshakes continue.
     pub fn hang_in_handshakes(&self, hang: bool) {
         self.shared.hanging.send_replace(hang);
     }
 
-    /// Tells all connections to end once their open requests have: GOAWAY in HTTP/2, `connection: close` in HTTP/1.1.
+    /// Shuts all connections down gracefully: GOAWAY in HTTP/2, `connection: close` in HTTP/1.1.
     pub fn go_away(&self) {
         self.shared.tell_all(Command::GoAway);
     }
@@ -165,38 +165,38 @@ impl Server {
         self.shared.tell_all(Command::Cut(Cut::Reset));
     }
 
-    /// Shows another certificate from the next handshake on. Tickets stay good: a client that resumes does not see it.
-    pub fn rotate(&self, identity: Identity) {
+    /// Uses another certificate from the next full handshake on. Session tickets stay valid: a client that resumes does not see it.
+    pub fn rotate(&self, identity: TestIdentity) {
         self.shared.rotate(identity);
     }
 }
 
-/// # What it saw
-impl Server {
-    /// The numbers so far.
-    pub fn counts(&self) -> Counts {
+/// # Recorded requests
+impl FakeApiServer {
+    /// Returns the current counters.
+    pub fn counts(&self) -> ServerCounts {
         *self.shared.counts.borrow()
     }
 
-    /// Returns when the numbers fulfil a condition, with those that do. A limit is up to the caller.
-    pub async fn until(&self, condition: impl FnMut(&Counts) -> bool) -> Counts {
+    /// Waits until the counters satisfy a condition, and returns them. The caller sets a timeout.
+    pub async fn until(&self, condition: impl FnMut(&ServerCounts) -> bool) -> ServerCounts {
         let mut condition = condition;
         let mut counts = self.shared.counts.subscribe();
         *counts.wait_for(|counts| condition(counts)).await.expect("the sender lives as long as this server")
     }
 
-    /// All requests so far, in the order of their numbers.
-    pub fn requests(&self) -> Vec<Seen> {
+    /// Returns all requests so far, in order.
+    pub fn requests(&self) -> Vec<SeenRequest> {
         self.shared.seen().clone()
     }
 
-    /// The newest request.
-    pub fn last_request(&self) -> Seen {
+    /// Returns the most recent request.
+    pub fn last_request(&self) -> SeenRequest {
         self.shared.seen().last().cloned().expect("a request")
     }
 }
 
-impl Drop for Server {
+impl Drop for FakeApiServer {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
@@ -206,82 +206,82 @@ impl Drop for Server {
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for FakeApiServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).field("counts", &self.counts()).finish()
+        f.debug_struct("FakeApiServer").field("address", &self.address).field("counts", &self.counts()).finish()
     }
 }
 
-/// A server about to be started.
-pub struct Setup {
+/// Settings of a server to start.
+pub struct FakeApiServerBuilder {
     tls: Tls,
     max_concurrent_streams: u32,
     address: SocketAddr,
     endpoint: Option<answer::Endpoint>,
 }
 
-impl Setup {
-    /// Another server certificate.
-    pub fn identity(mut self, identity: Identity) -> Self {
+impl FakeApiServerBuilder {
+    /// Sets the server certificate.
+    pub fn identity(mut self, identity: TestIdentity) -> Self {
         self.tls.identity = identity;
         self
     }
 
-    /// Another authority for client certificates.
-    pub fn client_ca(mut self, ca: &Ca) -> Self {
+    /// Sets the CA for client certificates.
+    pub fn client_ca(mut self, ca: &TestCa) -> Self {
         self.tls.client_roots = vec![ca.der()];
         self
     }
 
-    /// Optional by default.
+    /// Sets how client certificates are treated. Default: optional.
     pub fn client_certificates(mut self, client_certificates: ClientCertificates) -> Self {
         self.tls.client_certificates = client_certificates;
         self
     }
 
-    /// What the server offers by ALPN, best first: `h2` and `http/1.1` by default. With none of them it speaks HTTP/1.1.
+    /// Sets the ALPN protocols, preferred first. Default: `h2`, `http/1.1`. Without any the server uses HTTP/1.1.
     pub fn alpn<'a>(mut self, protocols: impl IntoIterator<Item = &'a str>) -> Self {
         self.tls.alpn = protocols.into_iter().map(|name| name.as_bytes().to_vec()).collect();
         self
     }
 
-    /// TLS 1.2 instead of 1.3.
+    /// Uses TLS 1.2 instead of 1.3.
     pub fn tls12_only(mut self) -> Self {
         self.tls.tls12_only = true;
         self
     }
 
-    /// SETTINGS_MAX_CONCURRENT_STREAMS, 250 by default.
+    /// Sets SETTINGS_MAX_CONCURRENT_STREAMS. Default: 250.
     pub fn max_concurrent_streams(mut self, limit: u32) -> Self {
         self.max_concurrent_streams = limit;
         self
     }
 
-    /// Listens here instead of at a free port, for a server that comes back.
+    /// Listens on this address instead of a free port, to restart a server.
     pub fn at(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
     }
 
-    /// Answers of the test's own, before the server's and only for those it lets in. A request that
-    /// is not for it is given back: `Continue`.
+    /// Adds a handler that is called before the server's own, for authenticated requests only. It returns `Continue` with a
+    /// request that it does not handle.
     pub fn answering(
         mut self,
-        own: impl Fn(Request<Incoming>) -> ControlFlow<Answering, Request<Incoming>> + Send + Sync + 'static,
+        own: impl Fn(Request<Incoming>) -> ControlFlow<ResponseFuture, Request<Incoming>> + Send + Sync + 'static,
     ) -> Self {
         self.endpoint = Some(Box::new(own));
         self
     }
 
-    /// Runs on the tokio runtime of the caller.
-    pub fn start(self) -> Server {
+    /// Starts the server on the caller's tokio runtime.
+    pub fn start(self) -> FakeApiServer {
         let (server, serving) = self.prepare();
         tokio::spawn(serving);
         server
     }
 
-    /// Runs on a thread and runtime of its own, so that a busy or paused test runtime does not hold it up.
-    pub fn start_in_thread(self) -> Server {
+    /// Starts the server on a separate thread and runtime, so that a busy or paused test runtime does not block it.
+    pub fn start_in_thread(self) -> FakeApiServer {
         let (mut server, serving) = self.prepare();
         server.thread = Some(std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -290,7 +290,7 @@ impl Setup {
         server
     }
 
-    fn prepare(self) -> (Server, impl Future<Output = ()> + Send + 'static) {
+    fn prepare(self) -> (FakeApiServer, impl Future<Output = ()> + Send + 'static) {
         let listener = TcpListener::bind(self.address).expect("a port");
         listener.set_nonblocking(true).expect("a listener for tokio");
         let address = listener.local_addr().expect("the address it is bound to");
@@ -304,6 +304,6 @@ impl Setup {
                 let _ = ended.send(());
             }
         };
-        (Server { address, shared, stop: Some(stop), stopped, thread: None }, serving)
+        (FakeApiServer { address, shared, stop: Some(stop), stopped, thread: None }, serving)
     }
 }

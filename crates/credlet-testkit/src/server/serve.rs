@@ -1,4 +1,4 @@
-//! From a listening socket to requests.
+//! Accepts connections and serves them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::{Pin, pin};
@@ -18,17 +18,17 @@ use tokio_rustls::server::TlsStream;
 
 use super::answer::{Connection, answer};
 use super::control::{Command, Cut, Membership, Shared};
-use super::seen::Peer;
+use super::seen::TlsPeer;
 use super::wire::{Wire, Written};
 
-/// Serves until the other end of `stop` is dropped. All connections end with it: their tasks belong to the set.
+/// Serves until the sender of `stop` is dropped. All connections close with it: their tasks belong to the set.
 pub(super) async fn until_told(listener: std::net::TcpListener, shared: Arc<Shared>, mut stop: oneshot::Receiver<()>) {
     let listener = TcpListener::from_std(listener).expect("a listener for tokio");
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // An error here is about a connection that was gone before we took it.
+                // The connection was closed before it was accepted.
                 if let Ok((tcp, _)) = accepted {
                     let (membership, commands) = shared.join();
                     connections.spawn(connection(tcp, membership, commands));
@@ -41,11 +41,11 @@ pub(super) async fn until_told(listener: std::net::TcpListener, shared: Arc<Shar
     connections.shutdown().await;
 }
 
-/// The parameters are dropped last: when the connection counts as closed, its socket is.
+/// The parameters are dropped last, so that the socket is closed when the connection counts as closed.
 async fn connection(tcp: TcpStream, membership: Membership, mut commands: mpsc::UnboundedReceiver<Command>) {
-    // Else a response in two parts waits for the client's delayed acknowledgement.
+    // Without TCP_NODELAY a response in two writes waits for the client's delayed ACK.
     let _ = tcp.set_nodelay(true);
-    // A second handle on the socket: it closes when both are gone, and how can be decided last.
+    // A second handle on the socket, to choose how it is closed after TLS has dropped the first one.
     let socket = tcp.as_fd().try_clone_to_owned().expect("a second handle");
     let written = Arc::new(Written::default());
     let wire = Wire::new(tcp, Arc::clone(&written));
@@ -66,7 +66,7 @@ async fn connection(tcp: TcpStream, membership: Membership, mut commands: mpsc::
         written,
         alpn,
         resumed: session.handshake_kind() == Some(HandshakeKind::Resumed),
-        peer: session.peer_certificates().and_then(|chain| chain.first()).map(|leaf| Peer::of(leaf)),
+        peer: session.peer_certificates().and_then(|chain| chain.first()).map(|leaf| TlsPeer::of(leaf)),
     });
     let service = service_fn(move |request| answer(Arc::clone(&connection), request));
     let cut = if http2 {
@@ -101,7 +101,7 @@ async fn handshake(wire: Wire, shared: &Shared) -> Option<TlsStream<Wire>> {
     tls.ok()
 }
 
-/// Gives how the connection was cut, or nothing if it ended by itself. How well it ended is for the client to say.
+/// Returns how the connection was cut, or `None` if it completed. Errors are visible to the client and ignored here.
 async fn drive<C: Future>(
     served: C,
     shut_down: fn(Pin<&mut C>),
@@ -123,7 +123,7 @@ async fn told_to_cut(commands: &mut mpsc::UnboundedReceiver<Command>) -> Cut {
     loop {
         match commands.recv().await {
             Some(Command::Cut(cut)) => return cut,
-            // There is nothing yet that could end with grace.
+            // There is no HTTP connection to shut down gracefully yet.
             Some(Command::GoAway) => {}
             None => std::future::pending().await,
         }
@@ -131,10 +131,10 @@ async fn told_to_cut(commands: &mut mpsc::UnboundedReceiver<Command>) -> Cut {
 }
 
 impl Cut {
-    /// To be called when this handle is the only one left.
+    /// Closes the socket with a TCP reset. Must be the last handle.
     fn apply(self, socket: &OwnedFd) {
         if self == Cut::Reset {
-            // Closing now throws away what is unsent and tells the peer so.
+            // With a linger time of zero, close discards unsent data and sends a RST.
             let _ = set_socket_linger(socket, Some(Duration::ZERO));
         }
     }

@@ -28,7 +28,7 @@ enum Connection {
 }
 
 impl Client {
-    fn new(server: &Server, ca: &Ca, identity: Option<&Identity>, alpn: &[&str]) -> Self {
+    fn new(server: &FakeApiServer, ca: &TestCa, identity: Option<&TestIdentity>, alpn: &[&str]) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(ca.der()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -101,9 +101,9 @@ const H1: &[&str] = &["http/1.1"];
 const H2: &[&str] = &["h2", "http/1.1"];
 
 #[tokio::test]
-async fn a_request_is_reported_as_it_was_seen() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn records_requests() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let identity = ca.client("jane").organisations(["dev"]).issue();
     for (n, alpn) in [(1, H2), (2, H1)] {
         let mut connection = Client::new(&server, &ca, Some(&identity), alpn).connect().await;
@@ -115,7 +115,7 @@ async fn a_request_is_reported_as_it_was_seen() {
             .unwrap();
         let echo = json(connection.send(request).await.unwrap()).await;
         assert_eq!(echo["body"], "hello");
-        let seen: Seen = serde_json::from_value(echo).unwrap();
+        let seen: SeenRequest = serde_json::from_value(echo).unwrap();
         assert_eq!((seen.number, seen.connection, seen.resumed), (n, n, false));
         assert_eq!((seen.method.as_str(), seen.bearer()), ("POST", Some("t")));
         assert!(seen.path.ends_with("/echo?a=b"), "{}", seen.path);
@@ -130,9 +130,9 @@ async fn a_request_is_reported_as_it_was_seen() {
 }
 
 #[tokio::test]
-async fn a_server_in_its_own_thread_serves_as_well_and_closes_its_port_on_drop() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start_in_thread();
+async fn threaded_server_closes_port_on_drop() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start_in_thread();
     let client = Client::new(&server, &ca, None, H2);
     let mut connection = client.connect().await;
     assert_eq!(connection.status(None).await, 200);
@@ -142,22 +142,22 @@ async fn a_server_in_its_own_thread_serves_as_well_and_closes_its_port_on_drop()
 }
 
 #[tokio::test]
-async fn a_server_that_was_stopped_can_come_back_at_its_address() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn restarts_at_same_address() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let client = Client::new(&server, &ca, None, H2);
     assert_eq!(client.connect().await.status(None).await, 200);
     server.stop().await;
     assert!(TcpStream::connect(client.address).await.is_err());
-    let server = Server::setup(&ca).at(client.address).start();
+    let server = FakeApiServer::setup(&ca).at(client.address).start();
     assert_eq!(client.connect().await.status(None).await, 200);
     assert_eq!(server.counts().resumed_handshakes, 0, "it has new keys for its tickets");
 }
 
 #[tokio::test]
-async fn the_endpoints_answer_like_an_api_server() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn endpoints_respond_like_api_server() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let mut connection = Client::new(&server, &ca, None, H2).connect().await;
     assert_eq!(json(connection.get("/version", None).await.unwrap()).await["major"], "1");
     let namespaces = json(connection.get("/api/v1/namespaces", None).await.unwrap()).await;
@@ -168,9 +168,9 @@ async fn the_endpoints_answer_like_an_api_server() {
 }
 
 #[tokio::test]
-async fn a_watch_streams_one_line_per_event() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn watch_streams_events() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     for alpn in [H1, H2] {
         let mut connection = Client::new(&server, &ca, None, alpn).connect().await;
         let response = connection.get("/watch?interval_ms=1&count=3", None).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_watch_streams_one_line_per_event() {
             body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[2]["object"]["metadata"]["resourceVersion"], "3");
-        // Without a count it goes on; the first line comes at once.
+        // Without a count the stream is endless; the first line is sent at once.
         let mut endless = connection.get("/watch?interval_ms=3600000", None).await.unwrap().into_body();
         assert!(endless.frame().await.unwrap().unwrap().is_data());
         assert!(timeout(Duration::from_millis(50), endless.frame()).await.is_err());
@@ -187,9 +187,9 @@ async fn a_watch_streams_one_line_per_event() {
 }
 
 #[tokio::test]
-async fn only_accepted_tokens_and_clients_are_let_in() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn accepts_only_listed_credentials() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let jane = ca.client("jane").organisations(["dev"]).issue();
     let mut with_certificate = Client::new(&server, &ca, Some(&jane), H2).connect().await;
     let mut without = Client::new(&server, &ca, None, H2).connect().await;
@@ -223,10 +223,10 @@ async fn only_accepted_tokens_and_clients_are_let_in() {
 }
 
 #[tokio::test]
-async fn sessions_resume_and_keep_the_identity_they_began_with() {
-    let ca = Ca::new();
+async fn resumed_session_keeps_identity() {
+    let ca = TestCa::new();
     for tls12 in [false, true] {
-        let setup = Server::setup(&ca);
+        let setup = FakeApiServer::setup(&ca);
         let server = if tls12 { setup.tls12_only() } else { setup }.start();
         let client = Client::new(&server, &ca, Some(&ca.client("jane").issue()), H2);
         assert_eq!(client.connect().await.status(None).await, 200);
@@ -240,44 +240,44 @@ async fn sessions_resume_and_keep_the_identity_they_began_with() {
 }
 
 #[tokio::test]
-async fn client_certificates_can_be_required_or_off() {
-    let ca = Ca::new();
+async fn client_certificates_required_or_off() {
+    let ca = TestCa::new();
     let jane = ca.client("jane").issue();
-    let required = Server::setup(&ca).client_certificates(ClientCertificates::Required).start();
+    let required = FakeApiServer::setup(&ca).client_certificates(ClientCertificates::Required).start();
     assert_eq!(Client::new(&required, &ca, Some(&jane), H2).connect().await.status(None).await, 200);
-    // In TLS 1.3 the client is through before the server has looked at it.
+    // In TLS 1.3 the client completes the handshake before the server has verified its certificate.
     drop(Client::new(&required, &ca, None, H2).dial().await);
     required.until(|counts| counts.failed_handshakes == 1).await;
-    let stranger = Ca::new().client("jane").issue();
+    let stranger = TestCa::new().client("jane").issue();
     drop(Client::new(&required, &ca, Some(&stranger), H2).dial().await);
     required.until(|counts| counts.failed_handshakes == 2).await;
 
-    let off = Server::setup(&ca).client_certificates(ClientCertificates::Off).start();
+    let off = FakeApiServer::setup(&ca).client_certificates(ClientCertificates::Off).start();
     assert_eq!(Client::new(&off, &ca, Some(&jane), H2).connect().await.status(None).await, 200);
     assert_eq!(off.last_request().peer, None);
 }
 
 #[tokio::test]
-async fn the_protocols_offered_can_be_set() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).alpn(["http/1.1"]).start();
+async fn alpn_protocols_can_be_set() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).alpn(["http/1.1"]).start();
     assert!(matches!(Client::new(&server, &ca, None, H2).connect().await, Connection::Http1(_)));
-    let server = Server::setup(&ca).alpn([]).start();
+    let server = FakeApiServer::setup(&ca).alpn([]).start();
     assert_eq!(Client::new(&server, &ca, None, H2).connect().await.status(None).await, 200);
     assert_eq!(server.last_request().alpn, None);
 }
 
 #[tokio::test]
-async fn the_number_of_streams_can_be_set() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).max_concurrent_streams(2).start();
+async fn stream_limit_can_be_set() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).max_concurrent_streams(2).start();
     let tls = Client::new(&server, &ca, None, H2).dial().await.unwrap();
     let (mut sender, connection) =
         http2::handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), TokioIo::new(tls)).await.unwrap();
     let connection = tokio::spawn(async move {
         let mut connection = Box::pin(connection);
         let mut limit = 0;
-        // Ends with its sender, below.
+        // Completes when its sender is dropped, below.
         let _ = std::future::poll_fn(|cx| {
             let polled = connection.as_mut().poll(cx);
             limit = connection.current_max_send_streams();
@@ -293,28 +293,28 @@ async fn the_number_of_streams_can_be_set() {
 }
 
 #[tokio::test]
-async fn the_next_requests_get_what_was_ordered_for_them() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn faults_apply_to_next_requests() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let mut connection = Client::new(&server, &ca, None, H2).connect().await;
-    server.next(2, Order::Status(401));
-    server.next(1, Order::Status(503));
+    server.next(2, FaultOrder::Status(401));
+    server.next(1, FaultOrder::Status(503));
     for expected in [401, 401, 503, 200] {
         assert_eq!(connection.status(None).await, expected);
     }
-    server.next(1, Order::Status(500));
+    server.next(1, FaultOrder::Status(500));
     server.clear_orders();
     assert_eq!(connection.status(None).await, 200);
 }
 
 #[tokio::test]
-async fn a_cut_comes_before_the_first_byte() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn cut_precedes_first_byte() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     for alpn in [H1, H2] {
         let client = Client::new(&server, &ca, None, alpn);
         let mut connection = client.connect().await;
-        server.next(1, Order::Cut);
+        server.next(1, FaultOrder::Cut);
         assert!(connection.get("/readyz", None).await.is_err());
         server.until(|counts| counts.open_connections == 0).await;
         assert_eq!(client.connect().await.status(None).await, 200);
@@ -323,24 +323,24 @@ async fn a_cut_comes_before_the_first_byte() {
 }
 
 #[tokio::test]
-async fn a_cut_is_a_reset_on_the_wire() {
+async fn cut_is_tcp_reset() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let mut tls = Client::new(&server, &ca, None, H1).dial().await.unwrap();
-    server.next(1, Order::Cut);
+    server.next(1, FaultOrder::Cut);
     tls.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    // Tickets may come first; the plain end of the stream is what must not come.
+    // Session tickets may come first; a clean end of the stream must not come.
     assert_eq!(tls.read(&mut [0; 9]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
-async fn a_cut_mid_body_comes_after_the_head_and_some_of_the_body() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn cut_mid_body_follows_partial_body() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     for alpn in [H1, H2] {
         let mut connection = Client::new(&server, &ca, None, alpn).connect().await;
-        server.next(1, Order::CutMidBody);
+        server.next(1, FaultOrder::CutMidBody);
         let response = connection.get("/readyz", None).await.unwrap();
         assert_eq!(
             (response.status().as_u16(), &response.headers()["content-length"]),
@@ -358,11 +358,11 @@ async fn a_cut_mid_body_comes_after_the_head_and_some_of_the_body() {
 }
 
 #[tokio::test]
-async fn a_stalled_request_is_seen_and_never_answered() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn stalled_request_gets_no_response() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let mut connection = Client::new(&server, &ca, None, H2).connect().await;
-    server.next(1, Order::Stall);
+    server.next(1, FaultOrder::Stall);
     let stalled = async { timeout(Duration::from_millis(100), connection.get("/readyz", None)).await.is_err() };
     let (unanswered, seen) = tokio::join!(stalled, server.until(|counts| counts.requests == 1));
     assert!(unanswered && seen.requests == 1);
@@ -370,9 +370,9 @@ async fn a_stalled_request_is_seen_and_never_answered() {
 }
 
 #[tokio::test]
-async fn a_handshake_can_hang_and_be_released() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn stalled_handshake_can_resume() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let client = Client::new(&server, &ca, None, H2);
     server.hang_in_handshakes(true);
     let mut dial = Box::pin(client.dial());
@@ -393,9 +393,9 @@ async fn a_handshake_can_hang_and_be_released() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_away_lets_open_requests_end() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn graceful_shutdown_completes_requests() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     for alpn in [H1, H2] {
         let client = Client::new(&server, &ca, None, alpn);
         let mut connection = client.connect().await;
@@ -412,9 +412,9 @@ async fn a_server_that_goes_away_lets_open_requests_end() {
 }
 
 #[tokio::test]
-async fn a_rotated_certificate_is_shown_from_the_next_handshake_on() {
-    let ca = Ca::new();
-    let server = Server::setup(&ca).start();
+async fn rotated_certificate_is_used_next() {
+    let ca = TestCa::new();
+    let server = FakeApiServer::setup(&ca).start();
     let client = Client::new(&server, &ca, None, H2);
     let mut connection = client.connect().await;
     let next = ca.server().issue();
@@ -423,7 +423,7 @@ async fn a_rotated_certificate_is_shown_from_the_next_handshake_on() {
     assert_eq!(tls.get_ref().1.peer_certificates().unwrap()[0], next.cert_der());
     assert_eq!(connection.status(None).await, 200);
 
-    let stranger = Ca::new();
+    let stranger = TestCa::new();
     server.rotate(stranger.server().issue());
     let fresh = Client::new(&server, &ca, None, H2);
     assert!(fresh.dial().await.is_err());

@@ -7,30 +7,29 @@ use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifi
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::CertificateDer;
 
-use crate::ca::Identity;
+use crate::ca::TestIdentity;
 
-/// What the server thinks of client certificates.
+/// Treatment of client certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// It does not ask for one.
+    /// Not requested.
     Off,
-    /// It asks for one and accepts none. One that does not verify ends the handshake, other than in the real API
-    /// server, which answers 401.
+    /// Requested, but optional. An invalid certificate fails the handshake; kube-apiserver responds with 401 instead.
     Optional,
-    /// No handshake without one.
+    /// Required for the handshake.
     Required,
 }
 
-/// All that a configuration is made of, kept to make the next one when the certificate is rotated.
+/// Inputs of the TLS configuration, stored to rebuild it when the certificate is rotated.
 pub(super) struct Tls {
-    pub(super) identity: Identity,
+    pub(super) identity: TestIdentity,
     pub(super) client_roots: Vec<CertificateDer<'static>>,
     pub(super) client_certificates: ClientCertificates,
     pub(super) alpn: Vec<Vec<u8>>,
     pub(super) tls12_only: bool,
 }
 
-/// Stateless tickets, so that sessions resume whatever connection they began on.
+/// Stateless tickets, so that sessions resume on any connection.
 pub(super) fn ticketer() -> Arc<dyn ProducesTickets> {
     aws_lc_rs::Ticketer::new().expect("random numbers")
 }

@@ -1,4 +1,4 @@
-//! The TCP stream under TLS, which knows how much went out.
+//! The TCP stream below TLS, with a count of the bytes sent.
 
 use std::io;
 use std::pin::Pin;
@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Counts the bytes that the kernel has taken. A cut in the middle of a body waits for them: what is still in a buffer of
-/// ours when the connection closes has never been sent.
+/// Counts the bytes that the kernel has accepted. Cutting a connection in the middle of a body waits for them, because bytes in
+/// a user-space buffer are lost when the connection closes.
 pub(super) struct Wire {
     tcp: TcpStream,
     written: Arc<Written>,
@@ -29,7 +29,7 @@ impl Written {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Ready when this many bytes have gone out since the beginning.
+    /// Ready when this many bytes have been sent in total.
     pub(super) fn poll_until(&self, bytes: u64, context: &mut Context<'_>) -> Poll<()> {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if written.0 >= bytes {

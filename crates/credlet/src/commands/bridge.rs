@@ -1,66 +1,68 @@
-//! `credlet bridge`: kubeconfigs with which kubectl, and everybody else, comes by an exec proxy.
+//! `credlet bridge`: rewrites a kubeconfig so that clients without support for exec proxies use one.
 
 mod convert;
-mod files;
-mod words;
+mod signer_args;
+mod target;
 
-use credlet_proxy::client::{ExecProxies, SWITCH};
-use credlet_proxy::server::Guise;
+use credlet_proxy::client::{EXEC_PROXY_ENV, ExecProxies};
+use credlet_proxy::server::BridgeMode;
 
-pub(super) use self::words::of_proxy;
+pub(super) use self::signer_args::existing_signer_args;
 use super::Outcome;
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::error::CliError;
 
-/// Let clients that know nothing of exec proxies use one: kubectl, helm, k9s, terraform
+/// Route kubectl, helm, k9s and other clients through an exec proxy
+///
+/// Rewrites the kubeconfig for clients that do not support exec proxies (KEP-2718) themselves.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct BridgeArgs {
     #[command(subcommand)]
-    verb: Verb,
+    command: BridgeCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
-    /// Rewrite the context's cluster and user, leaving all else in the kubeconfig as it is
+enum BridgeCommand {
+    /// Rewrite the cluster and the user of the context; the rest of the kubeconfig is unchanged
     Convert(ConvertArgs),
-    /// Put both back as they were, to the byte
+    /// Restore cluster and user byte for byte
     Revert(RevertArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct ConvertArgs {
-    /// The port of this machine [default: a free one]
+    /// Local port of the proxy [default: a free port]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// What clients take that port for
+    /// How clients connect to the port
     #[arg(long, value_enum, default_value_t)]
-    mode: Mode,
-    /// How the kubeconfig should call credlet
+    mode: ModeArg,
+    /// Path of credlet to write into the kubeconfig
     #[arg(long, value_name = "PROGRAM", default_value = "credlet")]
     program: String,
     /// Say what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// What comes after `credlet proxy` [default: what the user has now: a plugin, or the files of a certificate]
+    /// Arguments of `credlet proxy` [default: the user's exec plugin or certificate files]
     #[arg(last = true, value_name = "SIGNER")]
     signer: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum Mode {
-    /// The API server: it takes the place of the cluster's address
+enum ModeArg {
+    /// As the API server: the port replaces the cluster's address
     #[default]
     Server,
-    /// The HTTP proxy on the way to the API server: the cluster keeps its address, by which some tools know it
+    /// As an HTTP proxy: the cluster keeps its address, which some tools use to identify it
     ProxyUrl,
 }
 
-impl From<Mode> for Guise {
-    fn from(mode: Mode) -> Self {
+impl From<ModeArg> for BridgeMode {
+    fn from(mode: ModeArg) -> Self {
         match mode {
-            Mode::Server => Self::Server,
-            Mode::ProxyUrl => Self::Proxy,
+            ModeArg::Server => Self::Server,
+            ModeArg::ProxyUrl => Self::ProxyUrl,
         }
     }
 }
@@ -78,15 +80,15 @@ Examples:
   kubectl --context prod get pods
   credlet bridge revert --context prod
 
-The rewritten file holds no credential. The proxy is started by the first command that needs it, listens on 127.0.0.1 and
-lets nobody in who was not given a certificate by it. CLIENT_EXEC_PROXY=false switches this off.";
+The rewritten file contains no credential. The first client that needs the proxy starts it. The proxy listens on 127.0.0.1
+and accepts only clients with a certificate that it has issued. Set CLIENT_EXEC_PROXY=false to disable it.";
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
-    if ExecProxies::from_env(&credlet_core::SystemEnv).is_none() && matches!(args.verb, Verb::Convert(_)) {
-        return Err(CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment")));
+pub(crate) fn run(args: BridgeArgs, global: &GlobalArgs) -> Outcome {
+    if ExecProxies::from_env(&credlet_exec::SystemEnv).is_none() && matches!(args.command, BridgeCommand::Convert(_)) {
+        return Err(CliError::usage(format!("exec proxies are disabled by {EXEC_PROXY_ENV} in the environment")));
     }
-    match args.verb {
-        Verb::Convert(args) => convert::convert(args, global),
-        Verb::Revert(args) => convert::revert(&args, global),
+    match args.command {
+        BridgeCommand::Convert(args) => convert::convert(args, global),
+        BridgeCommand::Revert(args) => convert::revert(&args, global),
     }
 }

@@ -1,4 +1,4 @@
-//! `credlet cache`: a credential plugin's answers, kept for as long as they are good.
+//! `credlet cache`: caches the output of a credential plugin.
 
 mod entries;
 mod serve;
@@ -9,17 +9,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args as _, FromArgMatches as _};
-use credlet_plugins::cache::{Options, StormGuard, parse_duration};
+use credlet_exec::cache::{CacheOptions, StormGuard};
 
 pub(crate) use self::serve::early;
 use super::Outcome;
-use crate::args::Global;
-use crate::printer::FormatArg;
+use crate::args::GlobalArgs;
+use crate::duration::parse_duration;
+use crate::printer::OutputArgs;
 
-/// Keep what a credential plugin answers, and run it only when it must be
+/// Cache the output of a credential plugin until it expires
 ///
-/// Put it in front of any plugin in a kubeconfig. Whatever is wrong with the cache, the plugin is run and its answer
-/// passed on. CREDLET_CACHE=off in the environment switches it off.
+/// Put it in front of any plugin in a kubeconfig. If the cache cannot be used, the plugin is run without it. Set
+/// CREDLET_CACHE=off in the environment to disable the cache.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -27,61 +28,61 @@ use crate::printer::FormatArg;
     override_usage = "credlet cache [OPTIONS] -- <PLUGIN> [ARGS]...\n       credlet cache <COMMAND>",
     after_long_help = EXAMPLES
 )]
-pub(crate) struct Args {
+pub(crate) struct CacheArgs {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    command: Option<CacheCommand>,
     #[command(flatten)]
     run: RunArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
-    /// List what is kept
+enum CacheCommand {
+    /// List cached entries
     Ls(LsArgs),
-    /// Forget what is kept
+    /// Remove entries, in every cache directory of this user
     #[command(visible_alias = "invalidate")]
     Rm(RmArgs),
-    /// Show how often the plugins did not have to be run
+    /// Show hits and plugin runs per entry
     Stats(LsArgs),
-    /// Show what decides whether two calls get the same answer
+    /// Show what the key of a call depends on, and how it differs from other entries of the plugin
     Explain(RunArgs),
-    /// Put the cache in front of the plugins of a kubeconfig, leaving all else in it as it is
+    /// Put the cache in front of the plugins of a kubeconfig, without other changes to the file
     Wrap(WrapArgs),
-    /// Take it away again
+    /// Remove the cache from the plugins of a kubeconfig
     Unwrap(WrapArgs),
 }
 
-/// What [`Options`] reads too, without a parser's weight.
+/// The options that [`CacheOptions::parse`] reads without clap.
 #[derive(Clone, Debug, clap::Args)]
 struct RunArgs {
-    /// A variable that the answer depends on, besides those of the large clouds; `*` at the end stands for anything
+    /// Session variable that the credential depends on; other variables always count. A trailing `*` matches any suffix
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
-    /// A file that the answer depends on: touched, the plugin is asked again
+    /// File that the credential depends on: if it changes, the plugin is run again
     #[arg(long, value_name = "FILE")]
     watch: Vec<PathBuf>,
-    /// How long to keep a credential that does not say when it ends
+    /// Lifetime of a credential without a known expiry
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
     default_ttl: Duration,
-    /// How long to keep any credential at most
+    /// Maximum lifetime of any credential in the cache
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1h")]
     max_age: Duration,
-    /// Whether a failed login holds up further ones: auto, on or off
+    /// Whether a failed login delays further ones: auto, on or off
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     storm_guard: StormGuard,
-    /// Keep nothing, only answer in the version asked for
+    /// Store nothing, only convert the output to the requested API version
     #[arg(long)]
     no_store: bool,
-    /// Ask the plugin whatever is kept
+    /// Run the plugin even if a valid entry is cached
     #[arg(long)]
     force_refresh: bool,
-    /// Keep answers encrypted, with the key in the kernel's keyring
+    /// Encrypt stored credentials with a key in the kernel's keyring; without a keyring, do not store them
     #[arg(long)]
     encrypt: bool,
-    /// Where to keep them [default: credlet/exec in the user's cache directory]
+    /// Directory for entries, in its subdirectory `credlet-exec` [default: credlet/exec in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// The plugin and its arguments
+    /// Plugin and its arguments
     #[arg(last = true, required = true, value_name = "PLUGIN")]
     plugin: Vec<String>,
 }
@@ -91,40 +92,41 @@ struct LsArgs {
     #[command(flatten)]
     dir: DirArg,
     #[command(flatten)]
-    output: FormatArg,
+    output: OutputArgs,
 }
 
 #[derive(Debug, clap::Args)]
 struct RmArgs {
     #[command(flatten)]
     dir: DirArg,
-    /// All of it
+    /// Remove all entries
     #[arg(long, conflicts_with = "keys")]
     all: bool,
-    /// The beginnings of the keys that `ls` shows; none: what the plugin of --context has answered
+    /// Prefixes of keys that `ls` shows [default: entries of the plugin of --context]
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct DirArg {
-    /// Where it is kept [default: credlet/exec in the user's cache directory]
+    /// Directory with entries, in its subdirectory `credlet-exec` [default: credlet/exec in the user's cache directory; for `rm`
+    /// every directory in use]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 struct WrapArgs {
-    /// All users that have a plugin, instead of the one of the context
+    /// Edit all users with a plugin instead of the context's user
     #[arg(long)]
     all: bool,
-    /// Say what would be done, and do nothing
+    /// Print the changes without writing them
     #[arg(long)]
     dry_run: bool,
-    /// How the kubeconfig should call credlet
+    /// credlet command to write into the kubeconfig
     #[arg(long, value_name = "PROGRAM", default_value = "credlet")]
     program: String,
-    /// Options for the cache, as in `--encrypt`
+    /// Options for the cache, for example `--encrypt`
     #[arg(last = true, value_name = "OPTIONS")]
     options: Vec<String>,
 }
@@ -133,15 +135,16 @@ const EXAMPLES: &str = "\
 Examples:
   credlet cache -- aws eks get-token --cluster-name blue
   credlet cache --encrypt --max-age 15m -- gke-gcloud-auth-plugin
-  credlet cache wrap --context blue        do that to the plugin of a context
+  credlet cache wrap --context blue        put the cache in front of the plugin of a context
   credlet cache explain -- aws eks get-token --cluster-name blue
 
-A link named credlet-cache-aws runs `aws` and nothing else: one can allow that in kuberc. What may stand behind the cache
-at all can be listed in ~/.config/credlet/cache-allowlist, a name or path on each line.";
+A link named credlet-cache-aws runs `aws` and no other name, so kuberc can allow that link. Plugins that the cache may
+run can be listed in ~/.config/credlet/cache-allowlist, one name or path per line; write absolute paths, because a
+kubeconfig can set PATH. Without that file, kuberc decides when a kubeconfig runs the cache.";
 
-impl From<RunArgs> for Options {
+impl From<RunArgs> for CacheOptions {
     fn from(args: RunArgs) -> Self {
-        let mut words = args.plugin.into_iter();
+        let mut plugin = args.plugin.into_iter();
         Self {
             env: args.env,
             watch: args.watch,
@@ -152,18 +155,18 @@ impl From<RunArgs> for Options {
             force_refresh: args.force_refresh,
             encrypt: args.encrypt,
             cache_dir: args.cache_dir,
-            // The parser has seen to it that there is one.
-            command: words.next().unwrap_or_default(),
-            args: words.collect(),
+            // clap requires at least one.
+            command: plugin.next().unwrap_or_default(),
+            args: plugin.collect(),
         }
     }
 }
 
-/// A plugin has its own way to end; all else ends as verbs do.
-pub(crate) fn run(args: Args, global: &Global) -> ExitCode {
-    let outcome = match args.verb {
+/// Runs the cache as a plugin, or one of its subcommands.
+pub(crate) fn run(args: CacheArgs, global: &GlobalArgs) -> ExitCode {
+    let outcome = match args.command {
         None => return serve::run(args.run.into()),
-        Some(verb) => manage(verb, global),
+        Some(command) => manage(command, global),
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -171,23 +174,23 @@ pub(crate) fn run(args: Args, global: &Global) -> ExitCode {
     }
 }
 
-fn manage(verb: Verb, global: &Global) -> Outcome {
-    match verb {
-        Verb::Ls(args) => entries::ls(&args),
-        Verb::Rm(args) => entries::rm(&args, global),
-        Verb::Stats(args) => entries::stats(&args),
-        Verb::Explain(args) => entries::explain(args.into()),
-        Verb::Wrap(args) => wrap::wrap(&args, global),
-        Verb::Unwrap(args) => wrap::unwrap(&args, global),
+fn manage(command: CacheCommand, global: &GlobalArgs) -> Outcome {
+    match command {
+        CacheCommand::Ls(args) => entries::ls(&args),
+        CacheCommand::Rm(args) => entries::rm(&args, global),
+        CacheCommand::Stats(args) => entries::stats(&args),
+        CacheCommand::Explain(args) => entries::explain(args.into()),
+        CacheCommand::Wrap(args) => wrap::wrap(&args, global),
+        CacheCommand::Unwrap(args) => wrap::unwrap(&args, global),
     }
 }
 
-/// What the options must be, by the real parser: for the tests of the other one, and for `wrap`.
-fn parsed(words: impl IntoIterator<Item = String>) -> Result<Options, clap::Error> {
+/// Parses cache options with clap, for `wrap` and for tests of [`CacheOptions::parse`].
+fn parse_options(args: impl IntoIterator<Item = String>) -> Result<CacheOptions, clap::Error> {
     let command = RunArgs::augment_args(clap::Command::new("credlet cache"));
-    let words = ["credlet cache".to_owned()].into_iter().chain(words);
-    let matches = command.try_get_matches_from(words)?;
-    RunArgs::from_arg_matches(&matches).map(Options::from)
+    let args = ["credlet cache".to_owned()].into_iter().chain(args);
+    let matches = command.try_get_matches_from(args)?;
+    RunArgs::from_arg_matches(&matches).map(CacheOptions::from)
 }
 
 #[cfg(test)]
@@ -197,28 +200,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_readers_of_options_read_the_same() {
+    fn both_parsers_agree_on_valid_options() {
         for line in [
             "-- aws",
             "-- aws eks --cluster-name=x -- -v",
             "--env A --env=B* --watch f --watch=/g -- p",
             "--default-ttl 5 --max-age=15m --storm-guard on -- p",
+            "--default-ttl 1m30s --max-age=1.5h -- p",
             "--no-store --force-refresh --encrypt --cache-dir /d -- p --encrypt",
         ] {
-            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-            let quick = Options::parse(&words.iter().map(OsString::from).collect::<Vec<_>>());
-            assert_eq!(quick, Some(parsed(words).unwrap()), "{line}");
+            let args: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            let fast = CacheOptions::parse(&args.iter().map(OsString::from).collect::<Vec<_>>());
+            assert_eq!(fast, Some(parse_options(args).unwrap()), "{line}");
         }
     }
 
     #[test]
-    fn what_the_quick_one_takes_the_real_one_takes() {
+    fn both_parsers_reject_invalid_options() {
         for line in
             ["--bogus -- p", "--watch -- p", "--max-age x -- p", "--encrypt=1 -- p", "--storm-guard x -- p", "--"]
         {
-            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-            assert_eq!(Options::parse(&words.iter().map(OsString::from).collect::<Vec<_>>()), None, "{line}");
-            assert!(parsed(words).is_err(), "{line}");
+            let args: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(CacheOptions::parse(&args.iter().map(OsString::from).collect::<Vec<_>>()), None, "{line}");
+            assert!(parse_options(args).is_err(), "{line}");
         }
     }
 }

@@ -2,15 +2,15 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use super::Outcome;
-use crate::args::{self, Global};
-use crate::exit::Exit;
+use crate::args::{self, GlobalArgs};
+use crate::exit::ExitStatus;
 use crate::printer::Printer;
 
-/// Print a script that completes credlet's words in a shell
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// The shell
+pub(crate) struct CompletionsArgs {
+    /// Shell to complete in
     shell: Shell,
 }
 
@@ -20,11 +20,11 @@ Examples:
   credlet completions zsh > \"${fpath[1]}/_credlet\"
   credlet completions fish > ~/.config/fish/completions/credlet.fish";
 
-pub(crate) fn run(args: Args, _: &Global) -> Outcome {
+pub(crate) fn run(args: CompletionsArgs, _: &GlobalArgs) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut args::Args::command(), "credlet", &mut script);
+    clap_complete::generate(args.shell, &mut args::CliArgs::command(), "credlet", &mut script);
     let mut printer = Printer::default();
     printer.write(&script);
-    printer.done()?;
-    Ok(Exit::Ok)
+    printer.finish()?;
+    Ok(ExitStatus::Success)
 }

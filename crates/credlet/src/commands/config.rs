@@ -1,28 +1,27 @@
 mod check;
-mod plugin_args;
 mod resolve;
 
 use clap::Subcommand;
 
 use super::Outcome;
-use crate::args::Global;
+use crate::args::GlobalArgs;
 
-/// See what the kubeconfig says, and what is wrong with it
+/// Resolve and check the kubeconfig
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    verb: Verb,
+    command: ConfigCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
-    Resolve(resolve::Args),
-    Check(check::Args),
+enum ConfigCommand {
+    Resolve(resolve::ResolveArgs),
+    Check(check::CheckArgs),
 }
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
-    match args.verb {
-        Verb::Resolve(args) => resolve::run(args, global),
-        Verb::Check(args) => check::run(args, global),
+pub(crate) fn run(args: ConfigArgs, global: &GlobalArgs) -> Outcome {
+    match args.command {
+        ConfigCommand::Resolve(args) => resolve::run(args, global),
+        ConfigCommand::Check(args) => check::run(args, global),
     }
 }

@@ -1,37 +1,37 @@
-mod examine;
-mod patient;
+mod checks;
+mod permissions;
 mod report;
-mod safety;
+mod target;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 
-use credlet_core::{Env as _, StderrSink, SystemEnv, SystemRunner, World};
+use credlet_exec::{Env as _, Platform, StderrSink, SystemEnv, SystemRunner};
 
-use self::examine::Doctor;
-use self::patient::Patient;
-use self::report::Report;
+use self::checks::CheckRunner;
+use self::report::CheckReport;
+use self::target::CheckTarget;
 use super::Outcome;
-use crate::args::Global;
-use crate::exit::Exit;
-use crate::printer::{Format, FormatArg, Printer};
+use crate::args::GlobalArgs;
+use crate::exit::ExitStatus;
+use crate::printer::{OutputArgs, OutputFormat, Printer};
 use crate::runtime;
 
-/// Find out why a credential does not work
+/// Diagnose why a credential does not work
 ///
-/// Is the program there, allowed, safe from others? Does it answer, how fast, for how long? Is the server there, is the
-/// clock right, does the server accept the credential? Says first which programs it will run; the plugin policy in
-/// kuberc holds here too.
+/// Checks that the plugin exists, that the policy allows it and that no other user can replace it; runs it and checks its credential,
+/// duration and expiry; sends a request and checks that the server is reachable, that the clocks agree and that the server accepts the
+/// credential. Prints the programs before it runs them. The plugin policy in kuberc applies.
 ///
-/// The exit code is that of the first thing that is wrong.
+/// Exits with the code of the first failed check.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// Examine every user with a plugin, on every cluster that a context uses it for
+pub(crate) struct DoctorArgs {
+    /// Check every user with an exec plugin on every cluster that a context combines it with
     #[arg(long, conflicts_with_all = ["context", "cluster", "user"])]
     all: bool,
     #[command(flatten)]
-    output: FormatArg,
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -40,64 +40,64 @@ Examples:
   credlet doctor --context blue
   credlet doctor --all -o json | jq '.[] | select(.ok | not)'";
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
-    let patients = if args.all { patient::all(global)? } else { patient::one(global)? };
-    announce(&patients);
-    // What a plugin writes is for the report, not for between its lines.
+pub(crate) fn run(args: DoctorArgs, global: &GlobalArgs) -> Outcome {
+    let targets = if args.all { target::all(global)? } else { target::one(global)? };
+    announce(&targets);
+    // Standard error of a plugin must not appear between the lines of the report.
     let runner = Arc::new(SystemRunner::with_stderr(StderrSink::Discard));
-    let mut doctor = Doctor::new(global, World { runner, ..World::system() })?;
+    let mut runner = CheckRunner::new(global, Platform { runner, ..Platform::system() })?;
     runtime::run(async {
         let mut printer = Printer::default();
-        let mut reports: Vec<Report> = Vec::new();
-        for patient in &patients {
-            let progress = Progress::of(patient);
-            let report = doctor.examine(patient).await;
+        let mut reports: Vec<CheckReport> = Vec::new();
+        for target in &targets {
+            let progress = ProgressLine::of(target);
+            let report = runner.run_checks(target).await;
             drop(progress);
-            if args.output.format == Format::Text {
+            if args.output.format == OutputFormat::Text {
                 report.print(&mut printer);
             }
             reports.push(report);
         }
         match args.output.format {
-            Format::Text => report::summary(&reports, &mut printer),
+            OutputFormat::Text => report::summary(&reports, &mut printer),
             format => printer.object(&reports, format),
         }
-        printer.done()?;
-        Ok(reports.iter().find_map(Report::problem).unwrap_or(Exit::Ok))
+        printer.finish()?;
+        Ok(reports.iter().find_map(CheckReport::failure).unwrap_or(ExitStatus::Success))
     })
 }
 
-/// Says what will be run, before it is.
-fn announce(patients: &[Patient]) {
-    let mut commands: Vec<&str> = patients.iter().filter_map(Patient::command).collect();
+/// Prints the plugins before they are run.
+fn announce(targets: &[CheckTarget]) {
+    let mut commands: Vec<&str> = targets.iter().filter_map(CheckTarget::command).collect();
     commands.sort_unstable();
     commands.dedup();
     if !commands.is_empty() {
-        let commands = credlet_api::visible(&commands.join("`, `"));
+        let commands = credlet_api::escape_line(&commands.join("`, `"));
         let _ = writeln!(std::io::stderr().lock(), "running `{commands}`, if the plugin policy allows it");
     }
 }
 
-/// Shows a person who waits what is being done. Gone when dropped.
-struct Progress {
+/// A progress line on the terminal, cleared on drop.
+struct ProgressLine {
     shown: bool,
 }
 
-impl Progress {
-    fn of(patient: &Patient) -> Self {
-        // A plugin that may talk to the person has the terminal to itself.
-        let shown = std::io::stderr().is_terminal() && !(patient.may_talk() && SystemEnv.stdin_is_terminal());
+impl ProgressLine {
+    fn of(target: &CheckTarget) -> Self {
+        // An interactive plugin uses the terminal itself.
+        let shown = std::io::stderr().is_terminal() && !(target.is_interactive() && SystemEnv.stdin_is_terminal());
         if shown {
-            let _ = write!(std::io::stderr().lock(), "… {}", credlet_api::visible(&patient.title()));
+            let _ = write!(std::io::stderr().lock(), "… {}", credlet_api::escape_line(&target.title()));
         }
         Self { shown }
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.shown {
-            // Back to the beginning of the line, and nothing on it.
+            // Carriage return and "erase in line".
             let _ = write!(std::io::stderr().lock(), "\r\u{1b}[K");
         }
     }

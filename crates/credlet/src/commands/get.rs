@@ -1,19 +1,19 @@
 use super::Outcome;
-use super::answer::Show;
 use super::request;
-use crate::args::Global;
+use super::response::ResponseArgs;
+use crate::args::GlobalArgs;
 
-/// Ask the API server something: a GET with the kubeconfig's credential
+/// Send a GET request with the kubeconfig's credential
 ///
-/// The answer goes to standard output as it comes; a watch is printed line by line. What the server refuses is an
-/// error, and its message is printed.
+/// Streams the response body to standard output; a watch is printed event by event. A status other than 2xx is an error: credlet prints
+/// the server's message and exits with 1.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// The path on the server, with its query; {namespace} stands for the namespace in use
+pub(crate) struct GetArgs {
+    /// Path and query to request; {namespace} is replaced by the namespace in use
     path: String,
     #[command(flatten)]
-    show: Show,
+    show: ResponseArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -23,6 +23,6 @@ Examples:
   credlet get '/api/v1/namespaces?watch=true'
   credlet get -i /version --context blue";
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
+pub(crate) fn run(args: GetArgs, global: &GlobalArgs) -> Outcome {
     request::send(http::Method::GET, &args.path, &[], None, args.show, global)
 }

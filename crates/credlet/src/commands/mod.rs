@@ -1,9 +1,8 @@
-//! One file for each verb: its arguments, and what it does with them.
+//! One module per subcommand: its arguments and its implementation.
 
 use crate::error::CliError;
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 
-mod answer;
 pub(crate) mod bridge;
 pub(crate) mod cache;
 pub(crate) mod completions;
@@ -16,10 +15,11 @@ pub(crate) mod man;
 pub(crate) mod plugin;
 pub(crate) mod proxy;
 pub(crate) mod request;
+mod response;
 pub(crate) mod run;
 pub(crate) mod shell;
 pub(crate) mod token;
 pub(crate) mod whoami;
 
-/// How a verb ends.
-pub(crate) type Outcome = Result<Exit, CliError>;
+/// Result of a subcommand.
+pub(crate) type Outcome = Result<ExitStatus, CliError>;

@@ -1,33 +1,37 @@
 use std::ffi::OsString;
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use credlet_api::Secret;
 use credlet_api::exec::EXEC_INFO_ENV;
-use credlet_api::plugin;
-use credlet_core::{Env as _, StderrSink, SystemEnv, SystemRunner, World};
-use credlet_plugins::aws::Person;
-use credlet_plugins::image::{acr, docker_helper, ecr, gar};
-use credlet_plugins::{aks, ci_token, eks, gke, oidc, oke};
+use credlet_api::{Secret, escape_control_chars, escape_line};
+use credlet_cloud::aws::MfaPrompt;
+use credlet_cloud::image::{acr, docker_helper, ecr, gar};
+use credlet_cloud::{aks, ci_token, eks, gke, oke};
+use credlet_exec::{Env as _, Platform, StderrSink, SystemEnv, SystemRunner};
+use credlet_platform::terminal::{PromptError, read_secret_line};
+use credlet_plugin as plugin;
 
-/// Be one of the credential plugins that come with credlet
+use crate::plugins;
+use crate::printer::{plugin_stderr, plugin_stdout};
+
+/// Run a built-in credential plugin
 ///
-/// This is what a kubeconfig names as its command. A link to this program that is called `credlet-NAME` does the same.
+/// A kubeconfig uses this as its exec command. A link to credlet with the name `credlet-NAME` runs the same plugin.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, override_usage = "credlet plugin <NAME> [ARGS]...")]
-pub(crate) struct Args {
-    /// Which of them
+pub(crate) struct PluginArgs {
+    /// Plugin to run
     #[arg(value_enum)]
-    name: Name,
-    /// Its own arguments; `credlet plugin NAME --help` shows them
+    name: PluginName,
+    /// Arguments of the plugin; see `credlet plugin NAME --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Name {
+enum PluginName {
     /// Amazon EKS, in place of `aws eks get-token` and of aws-iam-authenticator
     Eks,
     /// Google Kubernetes Engine, in place of gke-gcloud-auth-plugin
@@ -40,7 +44,7 @@ enum Name {
     Oidc,
     /// The token of a CI job: a file, a variable or GitHub's endpoint
     CiToken,
-    /// An image credential provider that asks docker credential helpers
+    /// Image credential provider that runs docker credential helpers
     DockerHelper,
     /// Images in Amazon's registries, in place of ecr-credential-provider
     Ecr,
@@ -59,79 +63,81 @@ Examples:
   credlet plugin oidc get-token --oidc-issuer-url https://id.example --oidc-client-id kubernetes
   credlet plugin oidc status
 
-In a kubeconfig made by `aws eks update-kubeconfig` one word changes, with a link credlet-eks in the PATH:
+With a link credlet-eks in the PATH, change the command in a kubeconfig of `aws eks update-kubeconfig`:
   command: aws    →    command: credlet-eks";
 
-/// Whether there is a plugin of this name.
+/// Returns whether a built-in plugin has this name.
 pub(crate) fn exists(name: &str) -> bool {
-    Name::from_str(name, false).is_ok()
+    PluginName::from_str(name, false).is_ok()
 }
 
-/// Runs the plugin that the words name: `credlet plugin NAME …`. `None`: there is none of that name.
-pub(crate) fn early(words: &[OsString]) -> Option<ExitCode> {
-    let (name, args) = words.get(2..)?.split_first()?;
-    Name::from_str(name.to_str()?, false).ok().map(|name| name.run(args))
+/// Runs the plugin of the command line `credlet plugin NAME …`. Returns `None` if there is no plugin of that name.
+pub(crate) fn early(argv: &[OsString]) -> Option<ExitCode> {
+    let (name, args) = argv.get(2..)?.split_first()?;
+    PluginName::from_str(name.to_str()?, false).ok().map(|name| name.run(args))
 }
 
-/// The usual way, for those who put a common flag before the verb.
-pub(crate) fn run(args: &Args) -> ExitCode {
+/// Runs the plugin if clap parsed the command line, for example because a global flag precedes `plugin`.
+pub(crate) fn run(args: &PluginArgs) -> ExitCode {
     args.name.run(&args.args)
 }
 
-impl Name {
+impl PluginName {
     fn run(self, args: &[OsString]) -> ExitCode {
-        let world = World::system();
-        let io = plugin::World {
+        let platform = Platform::system();
+        let io = plugin::PluginIo {
             exec_info: SystemEnv.var(EXEC_INFO_ENV),
-            // Left to the person, who may be asked something.
+            // Left to prompts on the terminal.
             stdin: &mut io::empty(),
-            stdout: &mut io::stdout(),
-            stderr: &mut io::stderr(),
+            stdout: &mut plugin_stdout(),
+            stderr: &mut plugin_stderr(),
         };
         let name = self.to_possible_value().map(|value| format!("credlet-{}", value.get_name())).unwrap_or_default();
         let args = [OsString::from(name)].into_iter().chain(args.iter().cloned()).collect();
         match self {
-            Self::Eks => eks::run(args, &world, Arc::new(AtTerminal), io),
-            Self::Gke => gke::run(args, &world, io),
-            Self::Aks => aks::run(args, &world, &(Arc::new(OnStderr) as _), io),
-            Self::Oke => oke::run(args, &world, io),
-            Self::Oidc => oidc::run(args, &world, &(Arc::new(OnStderr) as _), io),
-            Self::CiToken => ci_token::run(args, &world, io),
+            Self::Eks => eks::run(args, &platform, Arc::new(TerminalPrompt), io),
+            Self::Gke => gke::run(args, &platform, io),
+            Self::Aks => aks::run(args, &platform, &(Arc::new(StderrOutput) as _), io),
+            Self::Oke => oke::run(args, &platform, io),
+            Self::Oidc => plugins::oidc::run(args, &platform, &(Arc::new(StderrOutput) as _), io),
+            Self::CiToken => ci_token::run(args, &platform, io),
             Self::DockerHelper => {
-                // Helpers' words may hold secrets: what is told of them, is told with the error.
-                let world = World { runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)), ..world };
-                docker_helper::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io })
+                // Standard error of a helper may contain secrets, so it is not passed on.
+                let platform =
+                    Platform { runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)), ..platform };
+                docker_helper::run(args, &platform, plugin::PluginIo { stdin: &mut io::stdin(), ..io })
             }
-            Self::Ecr => ecr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
-            Self::Gar => gar::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
-            Self::Acr => acr::run(args, &world, plugin::World { stdin: &mut io::stdin(), ..io }),
+            Self::Ecr => ecr::run(args, &platform, plugin::PluginIo { stdin: &mut io::stdin(), ..io }),
+            Self::Gar => gar::run(args, &platform, plugin::PluginIo { stdin: &mut io::stdin(), ..io }),
+            Self::Acr => acr::run(args, &platform, plugin::PluginIo { stdin: &mut io::stdin(), ..io }),
         }
     }
 }
 
-/// Whoever reads our standard error.
-struct OnStderr;
+/// Prints messages of a login on standard error.
+struct StderrOutput;
 
-impl oidc::Talk for OnStderr {
-    fn say(&self, line: &str) {
-        // Nobody there to read it is no reason to fail.
-        let _ = writeln!(io::stderr(), "{line}");
+impl credlet_oidc::UserOutput for StderrOutput {
+    fn print_line(&self, line: &str) {
+        // A closed standard error is not an error.
+        let _ = writeln!(io::stderr(), "{}", escape_control_chars(line));
     }
 }
 
-/// Whoever sits at the terminal that is our standard input.
+/// Prompts on the controlling terminal without echo, because the input may be a password.
 #[derive(Debug)]
-struct AtTerminal;
+struct TerminalPrompt;
 
-impl Person for AtTerminal {
-    fn ask(&self, question: &str) -> io::Result<Secret> {
-        let mut stderr = io::stderr().lock();
-        write!(stderr, "{question}")?;
-        stderr.flush()?;
-        let mut line = String::new();
-        match io::stdin().lock().read_line(&mut line)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(Secret::new(line)),
+/// Maximum input length of a prompt, in bytes.
+const MAX_INPUT: usize = 255;
+
+impl MfaPrompt for TerminalPrompt {
+    fn read_code(&self, prompt: &str) -> io::Result<Secret> {
+        match read_secret_line(&escape_line(prompt), MAX_INPUT) {
+            Ok(mut line) => Ok(Secret::new(std::mem::take(&mut *line))),
+            Err(PromptError::Terminal(error)) => Err(error),
+            Err(PromptError::Interrupted(_)) => Err(io::ErrorKind::Interrupted.into()),
+            Err(PromptError::Cancelled | PromptError::Empty) => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 }

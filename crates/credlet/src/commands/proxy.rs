@@ -1,36 +1,40 @@
-//! `credlet proxy`: plugins that stay, and sign each request or hold the key (KEP-2718).
+//! `credlet proxy`: exec proxies, which sign each request or hold a TLS key (KEP-2718).
 
-mod bridged;
+mod bridge_ca;
+mod daemon;
 mod group;
 mod identity;
-mod life;
 mod manage;
-mod person;
+mod pin_prompt;
 mod plugin;
 mod policy;
 mod signer;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub(crate) use self::bridged::{authority, authority_file};
+pub(crate) use self::bridge_ca::{authority, authority_file, remove_authority};
+pub(crate) use self::daemon::{daemon, end, runtime};
 use self::group::GroupArgs;
-pub(crate) use self::life::{daemon, end, runtime};
 pub(crate) use self::plugin::{NO_FOREGROUND, ready};
 pub(crate) use self::policy::PolicyArgs;
 pub(crate) use self::signer::SignerArgs;
 use self::signer::signer;
-use crate::args::Global;
-use crate::duration::span;
+use crate::args::GlobalArgs;
+use crate::duration::parse_duration;
 use crate::error::CliError;
-use crate::printer::FormatArg;
+use crate::printer::OutputArgs;
+use credlet_platform::fs::read_bounded;
 use credlet_proxy::policy::Policy;
+use zeroize::Zeroizing;
 
-/// Be a credential plugin that stays: it signs each request, or holds a key that nobody gets to see
+/// Run an exec proxy: a long-running plugin that signs requests or holds a TLS key (KEP-2718)
 ///
-/// This is what a kubeconfig names as its command, with `provideClusterInfo: true`. A client that knows exec proxies is
-/// given a socket; for others, kubectl among them, see `credlet bridge`. CLIENT_EXEC_PROXY=false switches it off.
+/// Use it as the command of a kubeconfig user, with `provideClusterInfo: true`. Clients that support exec proxies get
+/// the address of a socket; for others, such as kubectl, see `credlet bridge`. CLIENT_EXEC_PROXY=false disables exec
+/// proxies.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,8 +43,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whether this process is to be a proxy itself.
-    pub(crate) fn is_in_the_foreground(&self) -> bool {
+    /// Whether this process runs the proxy itself.
+    pub(crate) fn is_foreground(&self) -> bool {
         match &self.verb {
             Verb::Sign(verb) => verb.life().foreground,
             _ => false,
@@ -52,37 +56,37 @@ impl Args {
 enum Verb {
     #[command(flatten)]
     Sign(SignerVerb),
-    /// Use a proxy that its owner shares with a group of yours
+    /// Use a proxy that another user shares with your group
     Join(group::JoinArgs),
-    /// List the proxies that are running
+    /// List running proxies
     Ls(LsArgs),
-    /// Show what a proxy says about itself
-    Status(WhichArgs),
-    /// Show a proxy's metrics, as Prometheus reads them
-    Metrics(WhichArgs),
-    /// Tell a proxy its PIN, asked for at the terminal
-    Unlock(WhichArgs),
-    /// End a proxy
-    Stop(WhichArgs),
+    /// Show the status of a proxy
+    Status(SelectArgs),
+    /// Print the metrics of a proxy in the Prometheus text format
+    Metrics(SelectArgs),
+    /// Unlock a proxy with a PIN read from the terminal
+    Unlock(SelectArgs),
+    /// Stop a proxy
+    Stop(SelectArgs),
 }
 
-/// A plugin, by how it signs.
+/// Plugins by signer.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SignerVerb {
-    /// With a TLS key in a security module: a smart card, a YubiKey, a TPM, an HSM
+    /// Use a TLS key in a PKCS#11 token: smart card, YubiKey, TPM or HSM
     Pkcs11(With<signer::Pkcs11Args>),
-    /// With AWS's signature version 4 on each request
+    /// Sign each request with AWS Signature Version 4
     Sigv4(With<signer::Sigv4Args>),
-    /// With headers that are the same for all, or that a command prints
+    /// Add headers from a file or from the output of a command
     Headers(With<signer::HeadersArgs>),
-    /// With what another credential plugin says
+    /// Use the credential of another exec plugin
     Exec(With<signer::ExecArgs>),
-    /// With a certificate and a key from files
+    /// Use a client certificate and key from files
     File(With<signer::FileArgs>),
 }
 
 impl SignerVerb {
-    fn life(&self) -> &LifeArgs {
+    fn life(&self) -> &LifetimeArgs {
         match self {
             Self::Pkcs11(With { life, .. }) => life,
             Self::Sigv4(With { life, .. }) => life,
@@ -93,31 +97,31 @@ impl SignerVerb {
     }
 }
 
-/// The arguments of a signer, and those that all of them have.
+/// Arguments of a signer and the arguments of all signers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct With<S: clap::Args> {
     #[command(flatten)]
     pub(crate) signer: S,
     #[command(flatten)]
-    pub(crate) life: Box<LifeArgs>,
+    pub(crate) life: Box<LifetimeArgs>,
 }
 
-/// How a proxy lives.
+/// Lifetime and listeners of a proxy.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct LifeArgs {
-    /// Be the proxy, for this one client, in place of finding or starting one that all share
+pub(crate) struct LifetimeArgs {
+    /// Run the proxy in this process for a single client, instead of a shared daemon
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// Speak no TLS on the socket: its permissions say who may come in
+    /// Disable TLS on the socket; access is restricted by its permissions
     #[arg(long)]
     plain: bool,
-    /// How long to stay when nobody needs it
-    #[arg(long, value_name = "TIME", value_parser = span, default_value = "5m")]
+    /// Time to keep running after the last client exits
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5m")]
     linger: Duration,
-    /// After how long to end in any case
+    /// Maximum lifetime of the proxy
     #[arg(long, value_name = "TIME", value_parser = life, default_value = "12h")]
     max_life: Duration,
-    /// A variable that the signer depends on: who has another value gets another proxy
+    /// Environment variable that the signer depends on; each value gets its own proxy (repeatable)
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
     #[command(flatten)]
@@ -126,8 +130,8 @@ pub(crate) struct LifeArgs {
     group: GroupArgs,
 }
 
-impl LifeArgs {
-    /// What is passed on, as these words have it.
+impl LifetimeArgs {
+    /// The policy of these arguments.
     pub(crate) fn policy(&self) -> Policy {
         self.policy.policy("the arguments of `credlet proxy`")
     }
@@ -136,15 +140,15 @@ impl LifeArgs {
 #[derive(Debug, clap::Args)]
 struct LsArgs {
     #[command(flatten)]
-    output: FormatArg,
+    output: OutputArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct WhichArgs {
-    /// The beginning of its name, as `ls` shows it; not needed if there is only one
+struct SelectArgs {
+    /// Name of the proxy or a prefix of it, as shown by `ls` [default: the only running proxy]
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// All of them
+    /// Select all running proxies
     #[arg(long, conflicts_with = "name")]
     all: bool,
 }
@@ -167,13 +171,13 @@ In a kubeconfig:
       interactiveMode: IfAvailable
       provideClusterInfo: true";
 
-/// A plugin has its own way to end; all else ends as verbs do.
-pub(crate) fn run(args: Args, global: &Global, words: &[OsString]) -> ExitCode {
+/// Plugins report errors on their own; the other subcommands return an outcome.
+pub(crate) fn run(args: Args, global: &GlobalArgs, argv: &[OsString]) -> ExitCode {
     let outcome = match args.verb {
         Verb::Sign(verb) => {
-            let wanted = Wanted::from(verb);
-            return match wanted.signer.check() {
-                Ok(()) => plugin::run(wanted, global, words),
+            let spec = ProxySpec::from(verb);
+            return match spec.signer.check() {
+                Ok(()) => plugin::run(spec, global, argv),
                 Err(error) => error.report(),
             };
         }
@@ -190,14 +194,14 @@ pub(crate) fn run(args: Args, global: &Global, words: &[OsString]) -> ExitCode {
     }
 }
 
-/// What a plugin was asked to be.
+/// Arguments of a `credlet proxy` plugin.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ProxySpec {
     pub(crate) signer: SignerArgs,
-    pub(crate) life: LifeArgs,
+    pub(crate) life: LifetimeArgs,
 }
 
-impl From<SignerVerb> for Wanted {
+impl From<SignerVerb> for ProxySpec {
     fn from(verb: SignerVerb) -> Self {
         let (signer, life) = match verb {
             SignerVerb::Pkcs11(With { signer, life }) => (SignerArgs::Pkcs11(signer), life),
@@ -210,34 +214,41 @@ impl From<SignerVerb> for Wanted {
     }
 }
 
-/// What `credlet proxy` makes of these words: for those who write them into a kubeconfig, or find them there.
-pub(crate) fn parsed(words: impl IntoIterator<Item = String>) -> Result<Wanted, CliError> {
+/// Parses the arguments of `credlet proxy` in a kubeconfig.
+pub(crate) fn parse_args(args: impl IntoIterator<Item = String>) -> Result<ProxySpec, CliError> {
     #[derive(clap::Parser)]
     #[command(name = "credlet proxy", disable_help_subcommand = true)]
     struct Alone {
-        /// As everywhere; they count where the words are used.
+        /// Accepted here, and evaluated when the plugin runs.
         #[command(flatten)]
-        _global: Global,
+        _global: GlobalArgs,
         #[command(subcommand)]
         verb: SignerVerb,
     }
-    let words = ["credlet proxy".to_owned()].into_iter().chain(words);
-    let parsed = <Alone as clap::Parser>::try_parse_from(words).map_err(|error| CliError::usage(brief(&error)))?;
-    let wanted = Wanted::from(parsed.verb);
-    wanted.signer.check()?;
-    Ok(wanted)
+    let args = ["credlet proxy".to_owned()].into_iter().chain(args);
+    let parsed =
+        <Alone as clap::Parser>::try_parse_from(args).map_err(|error| CliError::usage(short_message(&error)))?;
+    let spec = ProxySpec::from(parsed.verb);
+    spec.signer.check()?;
+    Ok(spec)
 }
 
-/// What is wrong, without the advice that is for whoever typed it.
-fn brief(error: &clap::Error) -> String {
+/// Returns the message without usage and tips.
+fn short_message(error: &clap::Error) -> String {
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<_> = first.strip_prefix("error: ").unwrap_or(first).split_whitespace().collect();
-    words.join(" ")
+    let args: Vec<_> = first.strip_prefix("error: ").unwrap_or(first).split_whitespace().collect();
+    args.join(" ")
 }
 
-/// `--max-life`: with none of it, a proxy would end before the client that had it started could send anything.
+/// Reads a regular file of at most 4 MiB.
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, CliError> {
+    const LARGEST: u64 = 4 << 20;
+    read_bounded(path, LARGEST).map_err(|error| CliError::usage(format!("{} {error}", path.display())))
+}
+
+/// `--max-life` must be positive, or the proxy would exit before its client sends a request.
 fn life(text: &str) -> Result<Duration, String> {
-    let life = span(text)?;
-    if life.is_zero() { Err("a proxy that ends at once serves nobody: give more than 0".to_owned()) } else { Ok(life) }
+    let life = parse_duration(text)?;
+    if life.is_zero() { Err("must be greater than 0".to_owned()) } else { Ok(life) }
 }

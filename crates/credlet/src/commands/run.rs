@@ -1,50 +1,55 @@
-//! `credlet run`: a bridge for one command.
+//! `credlet run`: runs one command behind a temporary proxy.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use credlet_api::Secret;
-use credlet_api::exec::{Cluster, ExecConfig, ExecCredentialStatus};
+use credlet_api::exec::{Cluster, EXEC_INFO_ENV, ExecConfig, ExecCredentialSpec, ExecCredentialStatus};
 use credlet_client::authenticator::ExecSettings;
-use credlet_client::conn::Crypto;
-use credlet_client::kubeconfig::{HeaderCredential, Resolved};
-use credlet_core::{
-    Env as _, FixedEnv, Inherit, NoObserver, SystemEnv, World, ask_to_end, hang_up, look_up, start_attached,
-    surroundings,
+use credlet_exec::{
+    Env as _, EnvInheritance, FixedEnv, ForegroundChild, NoopObserver, OsError, Platform, SystemEnv, build_env,
+    find_program, is_plugin_run, send_hangup, spawn_foreground, terminate_process,
 };
-use credlet_plugins::proxy::bridge::{Bridge, local};
-use credlet_proxy::client::{ExecProxies, SWITCH};
-use credlet_proxy::dir::Dir;
+use credlet_http::CryptoBackend;
+use credlet_kubeconfig::{HeaderCredential, ResolvedConfig};
+use credlet_platform::hardening::{self, with_core_limit};
+use credlet_platform::{close_fds, exec_replace, inheritable_fds};
+use credlet_proxy::bridge::{BridgeRecord, local};
+use credlet_proxy::client::{EXEC_PROXY_ENV, ExecProxies};
+use credlet_proxy::dir::ProxyDir;
 use credlet_proxy::policy::Policy;
-use credlet_proxy::server::{Authority, Control, Guise, Loopback, Options, Server, Target};
-use credlet_proxy::sign::{Exec, Signer};
+use credlet_proxy::server::{
+    BridgeMode, ControlClient, LoopbackOptions, ProxyCa, ProxyServer, ServerOptions, UpstreamTarget,
+};
+use credlet_proxy::sign::{ExecSigner, Signer};
 
-mod fixed;
 mod signals;
+mod static_signer;
 
-use self::signals::{Signals, Told};
+use self::signals::{ForwardedSignal, SignalHandlers};
 use super::bridge;
 use super::proxy::{self, PolicyArgs};
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::error::{CliError, chain};
+use crate::exit::ExitStatus;
 
-/// Run a command whose kubeconfig leads through a proxy of its own
+/// Run a command behind a temporary proxy
 ///
-/// The command gets KUBECONFIG, a file that leads to a port of this machine. The user's plugin, key or token is used by
-/// the proxy, and the command never sees it. When the command ends, nothing is left behind.
+/// The command gets a KUBECONFIG for a local port. The proxy authenticates its requests, so the command never sees the
+/// user's plugin, key or token. All files are removed when the command exits.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     policy: PolicyArgs,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -57,35 +62,35 @@ Examples:
 
 It ends with the command's exit code.";
 
-/// Whatever the command left open on its way is cut after this.
-const TO_END: std::time::Duration = std::time::Duration::from_secs(2);
+/// Drain timeout for connections that the command left open.
+const DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// For so long the proxy may take over its end, which takes no time on a machine that has some.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+/// Time limit for the shutdown of the proxy.
+const SHUTDOWN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-pub(crate) fn run(args: Args, global: &Global) -> ! {
-    let mut words = args.command.into_iter();
-    let program = words.next().unwrap_or_default();
+pub(crate) fn run(args: Args, global: &GlobalArgs) -> ! {
     let policy = args.policy.policy("the arguments of `credlet run`");
-    in_our_place(&Task { program, words: words.collect(), marks: None, policy }, global)
+    let mut command = args.command.into_iter();
+    let program = command.next().unwrap_or_default();
+    run_child(&ChildCommand { program, args: command.collect(), context_var: None, policy }, global)
 }
 
-/// What is to be run behind a proxy of its own.
+/// Command to run behind a temporary proxy.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct ChildCommand {
     pub(super) program: OsString,
-    pub(super) words: Vec<OsString>,
-    /// A variable that says for which context it is run.
-    pub(super) marks: Option<&'static str>,
+    pub(super) args: Vec<OsString>,
+    /// Variable to set to the name of the context.
+    pub(super) context_var: Option<&'static str>,
     pub(super) policy: Policy,
 }
 
-/// Runs it. Its own end is ours.
-pub(super) fn in_our_place(task: &Task, global: &Global) -> ! {
+/// Runs the command and exits with its status.
+pub(super) fn run_child(task: &ChildCommand, global: &GlobalArgs) -> ! {
     match served(task, global) {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => proxy::end(u8::try_from(code).unwrap_or(u8::MAX)),
-            (None, Some(signal)) => crate::runtime::die_of(signal),
+            (None, Some(signal)) => crate::runtime::exit_by_signal(signal),
             (None, None) => proxy::end(1),
         },
         Err(error) => {
@@ -95,53 +100,69 @@ pub(super) fn in_our_place(task: &Task, global: &Global) -> ! {
     }
 }
 
-fn served(task: &Task, global: &Global) -> Result<ExitStatus, CliError> {
+fn served(task: &ChildCommand, global: &GlobalArgs) -> Result<process::ExitStatus, CliError> {
+    // The command would come from the kubeconfig, without a check by the plugin policy.
+    if is_plugin_run(&SystemEnv) {
+        return Err(CliError::new(
+            ExitStatus::PolicyDenied,
+            "`credlet run` and `credlet shell` cannot be credential plugins",
+        )
+        .hint(format!("unset {EXEC_INFO_ENV} if you ran this yourself")));
+    }
+    // Before a token or PIN is loaded: the command runs as the same user and must not read them from this process.
+    let inherited = inheritable_fds();
+    let core_limit = hardening::protect_memory()
+        .map_err(|error| CliError::internal(format!("failed to protect the memory of this process: {error}")))?;
     if ExecProxies::from_env(&SystemEnv).is_none() {
-        return Err(CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment")));
+        return Err(CliError::usage(format!("exec proxies are disabled by {EXEC_PROXY_ENV} in the environment")));
     }
     let program =
-        look_up(&task.program.to_string_lossy(), &SystemEnv).map_err(|error| CliError::usage(chain(&error)))?;
+        find_program(&task.program.to_string_lossy(), &SystemEnv).map_err(|error| CliError::usage(chain(&error)))?;
     let resolved = global.resolve()?;
     let cluster = cluster(&resolved)?;
-    let world = World::system();
-    let (signer, of_user) = signer(&resolved, &cluster, global, &world)?;
+    let platform = Platform::system();
+    let (signer, of_user) = signer(&resolved, &cluster, global, &platform)?;
 
-    Dir::sweep(&SystemEnv, world.clock.now());
+    ProxyDir::sweep(&SystemEnv, platform.clock.now());
     let runtime = proxy::runtime()?;
-    // From here on there is something to take away at the end.
-    let mut signals = runtime.block_on(async { Signals::catch() })?;
-    let dir = Dir::of_this_process(&SystemEnv).map_err(told)?;
-    let target = Target::new(&cluster, Crypto::aws_lc_rs(), &world).map_err(told)?;
-    let mut options = Options::new(target, dir.clone());
-    let authority = Arc::new(Authority::fresh(world.clock.now()).map_err(told)?);
-    options.loopback = Some(Loopback { port: 0, guise: Guise::Server, authority: authority.clone() });
-    options.drain = TO_END;
-    // Those are for the command, which may still have something to do behind the proxy.
+    // From here on there are files to remove at exit.
+    let mut signals = runtime.block_on(async { SignalHandlers::catch() })?;
+    let dir = ProxyDir::of_this_process(&SystemEnv).map_err(usage_error)?;
+    let target = UpstreamTarget::new(&cluster, CryptoBackend::aws_lc_rs(), &platform).map_err(usage_error)?;
+    let mut options = ServerOptions::new(target, dir.clone());
+    let authority = Arc::new(ProxyCa::generate(platform.clock.now()).map_err(usage_error)?);
+    options.loopback = Some(LoopbackOptions { port: 0, mode: BridgeMode::Server, authority: authority.clone() });
+    options.drain = DRAIN_TIMEOUT;
+    // SignalHandlers are for the command, which may still need the proxy.
     options.heeds_signals = false;
     options.policies = of_user.into_iter().chain([task.policy.clone()]).collect();
-    // For as long as the command runs: we end it ourselves.
+    // The proxy is stopped when the command exits.
     (options.linger, options.max_life) = (std::time::Duration::MAX / 4, std::time::Duration::MAX / 4);
 
     let outcome = runtime.block_on(async {
-        let server = Server::bind(signer, options).await.map_err(told)?;
+        let server = ProxyServer::bind(signer, options).await.map_err(usage_error)?;
         let port = server.port().unwrap_or_default();
-        let control = Control::of(&dir).map_err(told)?;
+        let control = ControlClient::new(&dir).map_err(usage_error)?;
         let mut serving = tokio::spawn(server.run());
         let done = async {
-            let answer = control.lease(None).await.map_err(told)?;
-            let file = kubeconfig(&dir, port, &authority, &answer.status, &resolved, &cluster)?;
+            let lease = control.lease(None).await.map_err(usage_error)?;
+            let file = kubeconfig(&dir, port, &authority, &lease.status, &resolved, &cluster)?;
             let context = resolved.context.as_ref().map_or("", |context| context.value.as_str());
-            let marks = task.marks.map(|name| (name, OsStr::new(context)));
-            let env = [("KUBECONFIG", file.as_os_str())].into_iter().chain(marks);
-            let status = command(&program, &task.words, env, &mut serving, &mut signals).await;
+            let context_var = task.context_var.map(|name| (name, OsStr::new(context)));
+            let env = [("KUBECONFIG", file.as_os_str())].into_iter().chain(context_var);
+            let start = || {
+                let (program, args) = without_leaked_fds(&program, &task.args, &inherited)?;
+                with_core_limit(&core_limit, || spawn_foreground(&program, &args, env))
+            };
+            let status = command(&program, start, &mut serving, &mut signals).await;
             let _ = std::fs::remove_file(&file);
             status
         };
         let status = done.await;
         if !serving.is_finished() {
-            // It takes its sockets away.
+            // Removes the sockets.
             let _ = control.stop().await;
-            let _ = tokio::time::timeout(PATIENCE, serving).await;
+            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, serving).await;
         }
         status
     });
@@ -149,40 +170,74 @@ fn served(task: &Task, global: &Global) -> Result<ExitStatus, CliError> {
     outcome
 }
 
-/// Runs the command. If we are told to end meanwhile, or that the terminal is gone, so is the command.
-async fn command<'a, T>(
+/// Returns program and arguments of the command. If a library has opened inheritable descriptors since the start, such
+/// as the connection of a PKCS#11 module to its token, the command is started through [`EXEC_COMMAND_VERB`], which
+/// closes them. Descriptors that this process inherited are passed on.
+fn without_leaked_fds(
     program: &Path,
-    words: &[OsString],
-    env: impl Iterator<Item = (&'a str, &'a OsStr)>,
+    args: &[OsString],
+    inherited: &[i32],
+) -> std::io::Result<(PathBuf, Vec<OsString>)> {
+    let mut leaked = inheritable_fds();
+    leaked.retain(|number| !inherited.contains(number));
+    if leaked.is_empty() {
+        return Ok((program.to_owned(), args.to_owned()));
+    }
+    let numbers = leaked.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let before = [OsString::from(EXEC_COMMAND_VERB), numbers.into(), program.into()];
+    Ok((std::env::current_exe()?, before.into_iter().chain(args.iter().cloned()).collect()))
+}
+
+/// Internal subcommand `credlet run-command NUMBERS PROGRAM ARGS…`: closes these descriptors and executes the program.
+/// Doing so between `fork` and `exec` would need unsafe code.
+pub(crate) const EXEC_COMMAND_VERB: &str = "run-command";
+
+/// See [`EXEC_COMMAND_VERB`]. Returns only on failure.
+pub(crate) fn exec_command(args: &[OsString]) -> ExitCode {
+    let [_, _, numbers, command @ ..] = args else { return ExitCode::from(2) };
+    // As a plugin it would run any program, bypassing a policy that allows `credlet`.
+    if SystemEnv.var(EXEC_INFO_ENV).is_some() {
+        return CliError::usage(format!("{EXEC_COMMAND_VERB} is internal to `credlet run`")).report();
+    }
+    close_fds(numbers.to_string_lossy().split(',').filter_map(|number| number.parse().ok()));
+    let program = command.first().cloned().unwrap_or_default();
+    let reason = exec_replace(Path::new(&program), command, SystemEnv.vars());
+    CliError::usage(format!("failed to run {}: {reason}", program.display())).report()
+}
+
+/// Runs the command. SIGTERM and SIGHUP are forwarded to it.
+async fn command<T>(
+    program: &Path,
+    start: impl FnOnce() -> std::io::Result<Result<ForegroundChild, OsError>>,
     serving: &mut tokio::task::JoinHandle<T>,
-    signals: &mut Signals,
-) -> Result<ExitStatus, CliError> {
-    let started = start_attached(program, words, env);
-    let started = started.map_err(|error| CliError::usage(format!("{} cannot be run: {error}", program.display())))?;
+    signals: &mut SignalHandlers,
+) -> Result<process::ExitStatus, CliError> {
+    let failed = |error: OsError| CliError::usage(format!("failed to run {}: {error}", program.display()));
+    let started = start().map_err(|error| failed(error.into()))?.map_err(failed)?;
     let pid = started.pid();
     let mut ended = tokio::task::spawn_blocking(move || started.wait());
     let ended = loop {
         tokio::select! {
             ended = &mut ended => break ended,
             _ = &mut *serving => {
-                pid.into_iter().for_each(ask_to_end);
+                pid.into_iter().for_each(terminate_process);
                 break ended.await;
             }
-            told = signals.next() => pid.into_iter().for_each(match told {
-                Told::HungUp => hang_up,
-                Told::ToEnd => ask_to_end,
+            signal = signals.next() => pid.into_iter().for_each(match signal {
+                ForwardedSignal::Hangup => send_hangup,
+                ForwardedSignal::Terminate => terminate_process,
             }),
         }
     };
-    let ended = ended.map_err(|_| CliError::usage("nobody waited for the command"))?;
-    ended.map_err(|error| CliError::usage(format!("the command's end was not seen: {error}")))
+    let ended = ended.map_err(|_| CliError::internal("failed to wait for the child process"))?;
+    ended.map_err(|error| CliError::internal(format!("failed to wait for the child process: {error}")))
 }
 
-/// The API server itself, also where a bridge leads to it: the command's proxy is in the place of the bridge's.
-fn cluster(resolved: &Resolved) -> Result<Cluster, CliError> {
+/// Returns the cluster of the API server, also if the kubeconfig uses a bridge: this proxy replaces the bridge's.
+fn cluster(resolved: &ResolvedConfig) -> Result<Cluster, CliError> {
     if let Some(exec) = resolved.identity.exec_in_use()
-        && bridge::of_proxy(&exec.config).is_some()
-        && let Some((bridge, _)) = Bridge::of(&exec.cluster).map_err(told)?
+        && bridge::existing_signer_args(&exec.config).is_some()
+        && let Some((bridge, _)) = BridgeRecord::from_cluster(&exec.cluster).map_err(usage_error)?
     {
         return Ok(bridge.upstream);
     }
@@ -198,23 +253,23 @@ fn cluster(resolved: &Resolved) -> Result<Cluster, CliError> {
     })
 }
 
-/// The user, whatever it has, and the policy that a proxy of this user would have.
+/// Returns a signer for the kubeconfig user, and the policy of its proxy if it has one.
 fn signer(
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     cluster: &Cluster,
-    global: &Global,
-    world: &World,
+    global: &GlobalArgs,
+    platform: &Platform,
 ) -> Result<(Arc<dyn Signer>, Option<Policy>), CliError> {
     let identity = &resolved.identity;
     if let Some(exec) = identity.exec_in_use() {
-        if let Some(words) = bridge::of_proxy(&exec.config) {
-            // It is not run, because we are it; but whoever forbids it means us, too.
-            let found = look_up(&exec.config.command, &SystemEnv);
+        if let Some(args) = bridge::existing_signer_args(&exec.config) {
+            // The plugin is this program and is not executed, but the plugin policy still applies.
+            let found = find_program(&exec.config.command, &SystemEnv);
             global.policy()?.check(&exec.config.command, &found, &SystemEnv)?;
-            let wanted = proxy::parsed(words.iter().cloned())?;
-            let policy = wanted.life.policy();
-            let world = world_of(&exec.config, &wanted, world)?;
-            return Ok((proxy::ready(wanted.signer, cluster, &world, global)?, Some(policy)));
+            let spec = proxy::parse_args(args.iter().cloned())?;
+            let policy = spec.life.policy();
+            let platform = plugin_platform(&exec.config, &spec, platform, cluster, global)?;
+            return Ok((proxy::ready(spec.signer, cluster, &platform, global)?, Some(policy)));
         }
         let options = global.client_options()?;
         let mut settings = ExecSettings::new(options.crypto.clone());
@@ -222,60 +277,73 @@ fn signer(
         let proxies = ExecProxies::of_this_process();
         settings.options.lock_file = proxies.clone().map(|proxies| proxies as _);
         let authenticator = options.authenticators.exec(exec, &settings)?;
-        let signer = Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _));
+        let signer = ExecSigner::new(authenticator, platform.clock.clone(), proxies.map(|proxies| proxies as _));
         return Ok((Arc::new(signer), None));
     }
     if let Some(HeaderCredential::TokenFile { file, inline }) = identity.header.as_ref().map(|header| &header.value) {
-        let clock = &world.clock;
+        let clock = &platform.clock;
         let (file, inline) = (file.clone(), inline.clone());
         let authenticator =
-            credlet_client::Authenticator::token_file(file, inline, clock.clone(), Arc::new(NoObserver));
-        return Ok((Arc::new(Exec::new(authenticator, clock.clone(), None)), None));
+            credlet_client::Authenticator::token_file(file, inline, clock.clone(), Arc::new(NoopObserver));
+        return Ok((Arc::new(ExecSigner::new(authenticator, clock.clone(), None)), None));
     }
     if identity.auth_provider_in_use().is_some() {
-        return Err(CliError::usage("the user's `auth-provider` cannot be used by a proxy"));
+        return Err(CliError::usage("the user's `auth-provider` is not supported by a proxy"));
     }
-    Ok((Arc::new(fixed::Fixed::of(identity)?), None))
+    Ok((Arc::new(static_signer::StaticSigner::of(identity)?), None))
 }
 
-/// The world as the user's plugin would see it, with the variables that the kubeconfig adds.
-fn world_of(config: &ExecConfig, wanted: &proxy::Wanted, world: &World) -> Result<World, CliError> {
+/// The environment as the user's plugin would see it, including variables of the kubeconfig and the exec info, so that
+/// programs are restricted as in a plugin run.
+fn plugin_platform(
+    config: &ExecConfig,
+    spec: &proxy::ProxySpec,
+    platform: &Platform,
+    cluster: &Cluster,
+    global: &GlobalArgs,
+) -> Result<Platform, CliError> {
     let added = || config.env.iter().map(|variable| (variable.name.as_str(), variable.value.expose()));
-    if wanted.signer.loads_library() {
-        // Nobody can add to those of a process that runs.
+    if spec.signer.loads_library() {
+        // The library reads the environment of this process, which cannot be changed.
         let missing = added().find(|(name, value)| SystemEnv.var(name).is_none_or(|is| is != *value));
         return match missing {
-            None => Ok(world.clone()),
+            None => Ok(platform.clone()),
             Some((name, _)) => Err(CliError::usage(format!(
-                "the user's plugin is to be run with the variable {name}, which its library would look for in this process"
+                "the user's PKCS#11 module requires the variable {name} of the kubeconfig in the environment of this process"
             ))
-            .hint(format!("set {name} as the kubeconfig has it, and try again"))),
+            .hint(format!("set {name} to the value in the kubeconfig and retry"))),
         };
     }
-    let vars = surroundings(&SystemEnv, &Inherit::ALL, added());
+    let cluster = config.provide_cluster_info.then(|| cluster.clone());
+    let exec_info = ExecCredentialSpec { cluster, ..ExecCredentialSpec::default() }.encode(config.api_version);
+    // The user's `--kuberc` flag also restricts the programs.
+    let kuberc = global.kuberc().and_then(|path| path.into_os_string().into_string().ok());
+    let kuberc = kuberc.iter().map(|path| ("KUBERC", path.as_str()));
+    let vars = build_env(&SystemEnv, &EnvInheritance::ALL, added().chain(kuberc).chain([(EXEC_INFO_ENV, &*exec_info)]));
     let env = FixedEnv::new(vars).terminal(SystemEnv.stdin_is_terminal());
     let env = SystemEnv.current_dir().into_iter().fold(env, FixedEnv::in_dir);
-    Ok(World { env: Arc::new(env), ..world.clone() })
+    let env = SystemEnv.account_home().into_iter().fold(env, FixedEnv::with_account_home);
+    Ok(Platform { env: Arc::new(env), ..platform.clone() })
 }
 
-/// The one file that the command gets to see.
+/// Writes the kubeconfig of the command.
 fn kubeconfig(
-    dir: &Dir,
+    dir: &ProxyDir,
     port: u16,
-    authority: &Authority,
+    authority: &ProxyCa,
     given: &ExecCredentialStatus,
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     cluster: &Cluster,
 ) -> Result<PathBuf, CliError> {
     let mut user = serde_json::json!({
         "client-certificate-data": STANDARD.encode(&given.client_certificate_data),
         "client-key-data": STANDARD.encode(given.client_key_data.expose()),
     });
-    if let Some(whom) = &resolved.impersonation {
-        user["as"] = whom.user.value.clone().into();
-        user["as-uid"] = serde_json::json!(whom.uid.as_ref().map(|uid| &uid.value));
-        user["as-groups"] = serde_json::json!(whom.groups.as_ref().map(|groups| &groups.value));
-        user["as-user-extra"] = serde_json::json!(whom.extra.as_ref().map(|extra| &extra.value));
+    if let Some(impersonation) = &resolved.impersonation {
+        user["as"] = impersonation.user.value.clone().into();
+        user["as-uid"] = serde_json::json!(impersonation.uid.as_ref().map(|uid| &uid.value));
+        user["as-groups"] = serde_json::json!(impersonation.groups.as_ref().map(|groups| &groups.value));
+        user["as-user-extra"] = serde_json::json!(impersonation.extra.as_ref().map(|extra| &extra.value));
     }
     let config = serde_json::json!({
         "apiVersion": "v1",
@@ -292,10 +360,10 @@ fn kubeconfig(
     let path = dir.path().join("config");
     let opened = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path);
     let written = opened.and_then(|mut file| file.write_all(text.expose().as_bytes()));
-    written.map_err(|error| CliError::usage(format!("{}: {}", path.display(), error.kind())))?;
+    written.map_err(|error| CliError::internal(format!("failed to write {}: {}", path.display(), error.kind())))?;
     Ok(path)
 }
 
-fn told(error: impl std::error::Error + 'static) -> CliError {
+fn usage_error(error: impl std::error::Error + 'static) -> CliError {
     CliError::usage(chain(&error))
 }

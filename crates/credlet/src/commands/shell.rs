@@ -1,29 +1,29 @@
-//! `credlet shell`: a bridge for one shell and all that is typed there.
+//! `credlet shell`: runs a shell behind a temporary proxy.
 
 use std::ffi::OsString;
 
-use credlet_core::{Env as _, SystemEnv};
+use credlet_exec::{Env as _, SystemEnv};
 
 use super::proxy::PolicyArgs;
-use super::run::{Task, in_our_place};
-use crate::args::Global;
+use super::run::{ChildCommand, run_child};
+use crate::args::GlobalArgs;
 
-/// Start a shell whose kubeconfig leads through a proxy of its own
+/// Start a shell behind a temporary proxy
 ///
-/// As `credlet run`, for a shell: kubectl and all others that are started from it use the proxy, and never see the user's
-/// plugin, key or token. When the shell ends, or its terminal is closed, nothing is left behind. CREDLET_SHELL is the
-/// context there, for your prompt.
+/// Like `credlet run`, for a shell: kubectl and all other programs in it use the proxy and never see the user's plugin,
+/// key or token. All files are removed when the shell exits or its terminal is closed. CREDLET_SHELL is set to the
+/// context, for your prompt.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     policy: PolicyArgs,
-    /// The shell [default: $SHELL, or sh]
+    /// Shell to start [default: $SHELL, or sh]
     #[arg(value_name = "SHELL")]
     shell: Option<OsString>,
-    /// What it is told
+    /// Arguments for the shell
     #[arg(last = true, value_name = "ARGUMENT")]
-    words: Vec<OsString>,
+    args: Vec<OsString>,
 }
 
 const EXAMPLES: &str = "\
@@ -34,9 +34,9 @@ Examples:
 
 It ends with the shell's exit code.";
 
-pub(crate) fn run(args: Args, global: &Global) -> ! {
+pub(crate) fn run(args: Args, global: &GlobalArgs) -> ! {
     let usual = || SystemEnv.var("SHELL").filter(|shell| !shell.is_empty());
     let program = args.shell.or_else(usual).unwrap_or_else(|| "/bin/sh".into());
     let policy = args.policy.policy("the arguments of `credlet shell`");
-    in_our_place(&Task { program, words: args.words, marks: Some("CREDLET_SHELL"), policy }, global)
+    run_child(&ChildCommand { program, args: args.args, context_var: Some("CREDLET_SHELL"), policy }, global)
 }

@@ -1,46 +1,46 @@
 use clap::ValueEnum;
 use credlet_api::exec::ApiVersion;
-use credlet_core::{Clock as _, SystemClock};
+use credlet_exec::{Clock as _, SystemClock};
 use serde_json::json;
 
 use super::Outcome;
-use crate::args::Global;
-use crate::credential::{Credential, Header};
-use crate::duration::rough;
+use crate::args::GlobalArgs;
+use crate::credential::{AuthorizationHeader, RequestCredential};
+use crate::credential_details::{CredentialDetails, format_time};
+use crate::duration::format_duration;
 use crate::error::CliError;
-use crate::exit::Exit;
-use crate::facts::{Facts, when};
-use crate::printer::{Format, Printer, Reveal, rows};
+use crate::exit::ExitStatus;
+use crate::printer::{OutputFormat, Printer, RevealArgs, print_rows};
 use crate::runtime;
 
-/// Show the credential that requests would be sent with
+/// Print the credential that would be sent
 ///
-/// A plugin is run if there is one. text, json and yaml mask secrets unless told to --reveal them; raw, header and
-/// exec-credential are made to be used, and show them.
+/// Runs the exec plugin if the user has one. The formats text, json and yaml mask secrets unless --reveal is given; raw, header and
+/// exec-credential contain them.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// How to print it
+pub(crate) struct TokenArgs {
+    /// Output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t)]
-    output: Output,
+    output: TokenFormat,
     #[command(flatten)]
-    reveal: Reveal,
+    reveal: RevealArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Output {
-    /// For people
+enum TokenFormat {
+    /// Text for a terminal, with claims and expiry
     #[default]
     Text,
-    /// For scripts
+    /// JSON
     Json,
-    /// For scripts, and for people
+    /// YAML
     Yaml,
-    /// The bearer token alone
+    /// Bearer token only
     Raw,
-    /// The header, for curl -H
+    /// Authorization header, for curl -H
     Header,
-    /// What a plugin would print, certificate and key with it
+    /// ExecCredential as a plugin prints it, with certificate and key
     ExecCredential,
 }
 
@@ -51,45 +51,48 @@ Examples:
   KUBE_TOKEN=$(credlet token -o raw --context blue)
   credlet token -o exec-credential | jq -r .status.expirationTimestamp";
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
+pub(crate) fn run(args: TokenArgs, global: &GlobalArgs) -> Outcome {
     let resolved = global.resolve()?;
     let options = global.client_options()?;
-    runtime::run(global.in_time(async {
-        let credential = Credential::obtain(&resolved, &options).await?;
+    runtime::run(global.with_timeout(async {
+        let credential = RequestCredential::fetch(&resolved, &options).await?;
         let mut printer = Printer::default();
         match args.output {
-            Output::Text => text(&credential, args.reveal, &mut printer),
-            Output::Json => printer.object(&object(&credential, args.reveal), Format::Json),
-            Output::Yaml => printer.object(&object(&credential, args.reveal), Format::Yaml),
-            Output::Raw => printer.line(credential.token().ok_or_else(|| no_token(&credential))?.expose()),
-            Output::Header => {
+            TokenFormat::Text => text(&credential, args.reveal, &mut printer),
+            TokenFormat::Json => printer.object(&object(&credential, args.reveal), OutputFormat::Json),
+            TokenFormat::Yaml => printer.object(&object(&credential, args.reveal), OutputFormat::Yaml),
+            TokenFormat::Raw => printer.line(credential.token().ok_or_else(|| no_token(&credential))?.expose()),
+            TokenFormat::Header => {
                 let header = credential.header.as_ref().ok_or_else(|| no_token(&credential))?;
                 printer.line(format!("Authorization: {}", header.value().expose()));
             }
-            Output::ExecCredential => {
-                let answer = credential.as_answer().ok_or_else(|| no_token(&credential))?;
-                printer.write(answer.encode(ApiVersion::V1).as_bytes());
+            TokenFormat::ExecCredential => {
+                let status = credential.to_exec_status().ok_or_else(|| no_token(&credential))?;
+                printer.write(status.encode(ApiVersion::V1).as_bytes());
             }
         }
-        printer.done()?;
-        Ok(Exit::Ok)
+        printer.finish()?;
+        Ok(ExitStatus::Success)
     }))
 }
 
-fn no_token(credential: &Credential) -> CliError {
-    let error = CliError::new(Exit::NoCredential, format!("there is no token: {}", credential.source.describe()));
+fn no_token(credential: &RequestCredential) -> CliError {
+    let error = CliError::new(
+        ExitStatus::NoCredential,
+        format!("no bearer token: the credential is from {}", credential.source.describe()),
+    );
     if let Some(proxy) = &credential.proxy {
-        let hint = format!("the plugin answered with a proxy, which gives requests their credential itself: {proxy}");
-        return error.hint(hint).hint("`credlet request` and `credlet get` send requests through it");
+        let hint = format!("the plugin runs an exec proxy at {proxy}, which adds the credential to requests");
+        return error.hint(hint).hint("send requests through it with `credlet request` or `credlet get`");
     }
     match (&credential.certificate, &credential.header) {
-        (Some(_), _) => error.hint("the credential is a client certificate: `-o exec-credential` prints it"),
-        (None, Some(_)) => error.hint("the credential is a password: `-o header` prints it"),
+        (Some(_), _) => error.hint("the credential is a client certificate: print it with `-o exec-credential`"),
+        (None, Some(_)) => error.hint("the credential is a password: print it with `-o header`"),
         (None, None) => error,
     }
 }
 
-fn text(credential: &Credential, reveal: Reveal, printer: &mut Printer) {
+fn text(credential: &RequestCredential, reveal: RevealArgs, printer: &mut Printer) {
     let now = SystemClock::new().now();
     let mut lines = Vec::new();
     let mut row = |name: &str, value: String| lines.push((name.to_owned(), value));
@@ -98,8 +101,8 @@ fn text(credential: &Credential, reveal: Reveal, printer: &mut Printer) {
         row("proxy", proxy.clone());
     }
     match &credential.header {
-        Some(Header::Bearer(token)) => row("token", reveal.show(token)),
-        Some(Header::Basic { username, password }) => {
+        Some(AuthorizationHeader::Bearer(token)) => row("token", reveal.show(token)),
+        Some(AuthorizationHeader::Basic { username, password }) => {
             row("username", username.clone());
             row("password", reveal.show(password));
         }
@@ -109,16 +112,16 @@ fn text(credential: &Credential, reveal: Reveal, printer: &mut Printer) {
         row("client key", reveal.show(&pair.key_pem));
     }
     if let Some(expires) = credential.expires {
-        row("expires", when(expires, now));
+        row("expires", format_time(expires, now));
     }
     if let Some(took) = credential.took {
-        row("took", rough(took));
+        row("took", format_duration(took));
     }
-    lines.extend(Facts::of(credential).rows(now));
-    rows(printer, "", &lines);
+    lines.extend(CredentialDetails::of(credential).rows(now));
+    print_rows(printer, "", &lines);
 }
 
-fn object(credential: &Credential, reveal: Reveal) -> serde_json::Value {
+fn object(credential: &RequestCredential, reveal: RevealArgs) -> serde_json::Value {
     let source = &credential.source;
     let mut object = json!({
         "source": {
@@ -129,11 +132,11 @@ fn object(credential: &Credential, reveal: Reveal) -> serde_json::Value {
         "proxy": credential.proxy,
         "expirationTimestamp": credential.expires,
         "tookMilliseconds": credential.took.map(|took| took.as_millis() as u64),
-        "facts": Facts::of(credential),
+        "facts": CredentialDetails::of(credential),
     });
     match &credential.header {
-        Some(Header::Bearer(token)) => object["token"] = reveal.show(token).into(),
-        Some(Header::Basic { username, password }) => {
+        Some(AuthorizationHeader::Bearer(token)) => object["token"] = reveal.show(token).into(),
+        Some(AuthorizationHeader::Basic { username, password }) => {
             object["username"] = username.clone().into();
             object["password"] = reveal.show(password).into();
         }

@@ -1,21 +1,21 @@
-//! Colours, for people who want them.
+//! Terminal colours.
 
 use std::io::IsTerminal as _;
 
-use credlet_core::{Env as _, SystemEnv};
+use credlet_exec::{Env as _, SystemEnv};
 
-/// Colours on a terminal, none elsewhere, none with `NO_COLOR`, none on a terminal that has none.
+/// Colours on a terminal unless `NO_COLOR` is set or `TERM` is `dumb`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
+pub(crate) struct TextStyle {
     colours: bool,
 }
 
-pub(crate) fn stdout() -> Style {
-    Style { colours: std::io::stdout().is_terminal() && wanted() }
+pub(crate) fn stdout() -> TextStyle {
+    TextStyle { colours: std::io::stdout().is_terminal() && wanted() }
 }
 
-pub(crate) fn stderr() -> Style {
-    Style { colours: std::io::stderr().is_terminal() && wanted() }
+pub(crate) fn stderr() -> TextStyle {
+    TextStyle { colours: std::io::stderr().is_terminal() && wanted() }
 }
 
 fn wanted() -> bool {
@@ -24,27 +24,27 @@ fn wanted() -> bool {
     !no_color && !dumb
 }
 
-impl Style {
+impl TextStyle {
     pub(crate) fn has_colours(self) -> bool {
         self.colours
     }
 
-    /// Green.
+    /// Formats success in green.
     pub(crate) fn good(self, text: &str) -> String {
         self.painted("32", text)
     }
 
-    /// Red.
+    /// Formats an error in red.
     pub(crate) fn bad(self, text: &str) -> String {
         self.painted("31;1", text)
     }
 
-    /// Yellow.
+    /// Formats a warning in yellow.
     pub(crate) fn warning(self, text: &str) -> String {
         self.painted("33", text)
     }
 
-    /// Bold.
+    /// Formats a title or a label in bold.
     pub(crate) fn strong(self, text: &str) -> String {
         self.painted("1", text)
     }

@@ -1,4 +1,4 @@
-//! JSON data as YAML in block style, keys sorted, as kubectl prints it.
+//! Writes JSON values as YAML in block style with sorted keys, as kubectl prints it.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(super) fn to_string(value: &Value) -> String {
     text
 }
 
-/// The lines of an object or array that is not empty, each with its indentation.
+/// Writes the lines of a non-empty object or array, each with its indentation.
 fn block(value: &Value, indent: usize, text: &mut String) {
     let entries: Vec<(String, &Value)> = match value {
         Value::Object(members) => members.iter().map(|(key, value)| (format!("{}:", plain(key)), value)).collect(),
@@ -28,11 +28,11 @@ fn block(value: &Value, indent: usize, text: &mut String) {
         match value {
             Value::Array(items) if !items.is_empty() => {
                 text.push('\n');
-                // A list may stand below its key without a further step; in another list it may not.
+                // A list below a key needs no further indentation; a list in another list does.
                 block(value, if lead == "-" { indent + 2 } else { indent }, text);
             }
             Value::Object(members) if !members.is_empty() && lead == "-" => {
-                // The first member stands on the line of the dash.
+                // The first member is on the line of the dash.
                 let mut inner = String::new();
                 block(value, indent + 2, &mut inner);
                 text.push(' ');
@@ -54,12 +54,12 @@ fn block(value: &Value, indent: usize, text: &mut String) {
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => plain(text),
-        // Numbers, booleans, null, `{}` and `[]` are the same in both languages.
+        // Numbers, booleans, null, `{}` and `[]` are the same in JSON and YAML.
         other => other.to_string(),
     }
 }
 
-/// Without quotes where no reader can take it for anything but this text; else as JSON, which is YAML too.
+/// Returns the string without quotes if every YAML parser reads it as this string, else as a JSON string, which is valid YAML.
 fn plain(text: &str) -> String {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '/');
     let rest = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./@+".contains(c));
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_is_written_in_blocks() {
+    fn writes_block_style() {
         let value = json!({
             "kind": "Config",
             "empty": {},
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_could_be_taken_for_something_else_is_quoted() {
+    fn quotes_ambiguous_strings() {
         for (text, written) in [
             ("", r#""""#),
             ("yes", r#""yes""#),

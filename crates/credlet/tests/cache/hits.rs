@@ -1,32 +1,32 @@
-//! What is kept is served, and in the form that was asked for.
+//! Cached output is served in the requested version.
 
 use std::process::Child;
 use std::time::Duration;
 
-use credlet_testkit::plugin::{Plugin, Stream};
+use credlet_testkit::plugin::{OutputStream, TestPlugin};
 
-use crate::stand::{Home, V1, has_said, runtime};
+use crate::sandbox::{Sandbox, V1, runtime, wait_for_stderr};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn the_second_call_is_served_without_the_plugin() {
-    let home = Home::new();
+fn second_call_does_not_run_the_plugin() {
+    let home = Sandbox::new();
     let token = home.watch.secret("token");
-    let plugin = Plugin::answering(token.expose()).expiring_in(HOUR);
+    let plugin = TestPlugin::answering(token.expose()).expiring_in(HOUR);
     assert_eq!(home.token(&[], &plugin), token.expose());
     assert_eq!(home.token(&[], &plugin), token.expose());
     assert_eq!(plugin.runs(), 1);
 }
 
 #[test]
-fn twenty_cold_calls_at_once_run_the_plugin_once() {
-    let home = Home::new();
+fn concurrent_calls_run_the_plugin_once() {
+    let home = Sandbox::new();
     let token = home.watch.secret("token");
-    let plugin = Plugin::new().waits_at("gate").answers(token.expose()).expiring_in(HOUR);
+    let plugin = TestPlugin::new().waits_at("gate").answers(token.expose()).expiring_in(HOUR);
     let calls: Vec<Child> = (0..20).map(|_| home.cache(&[], &plugin).spawn().unwrap()).collect();
     runtime().block_on(plugin.reached("gate"));
-    // Two ticks of the kernel's clock, by which it tells who began before the first was served.
+    // Two ticks of process start times, so that all calls start before the first one is served.
     std::thread::sleep(Duration::from_millis(20));
     plugin.open("gate");
     let tokens: Vec<_> = calls.into_iter().map(|call| home.ran(call.wait_with_output().unwrap()).token()).collect();
@@ -35,11 +35,11 @@ fn twenty_cold_calls_at_once_run_the_plugin_once() {
 }
 
 #[test]
-fn twenty_clients_at_once_run_the_plugin_once() {
-    let home = Home::new();
+fn concurrent_clients_run_the_plugin_once() {
+    let home = Sandbox::new();
     let token = home.watch.secret("token");
-    let plugin = Plugin::new().waits_at("gate").answers(token.expose()).expiring_in(HOUR);
-    // A shell for each of them, as kubectl is a process for each command.
+    let plugin = TestPlugin::new().waits_at("gate").answers(token.expose()).expiring_in(HOUR);
+    // One shell per call, as each kubectl command is a process.
     let calls: Vec<Child> = (0..20).map(|_| in_a_shell(&home, &plugin).spawn().unwrap()).collect();
     runtime().block_on(plugin.reached("gate"));
     plugin.open("gate");
@@ -50,20 +50,21 @@ fn twenty_clients_at_once_run_the_plugin_once() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
-fn in_a_shell(home: &Home, plugin: &Plugin) -> std::process::Command {
+fn in_a_shell(home: &Sandbox, plugin: &TestPlugin) -> std::process::Command {
     let call = home.cache(&[], plugin);
     let mut shell = std::process::Command::new("/bin/sh");
-    // With something to do after it, the shell stays and is the parent.
+    // With a second command the shell does not exec, and stays the parent.
     shell.args(["-c", "\"$@\"; exit $?", "sh"]).arg(call.get_program()).args(call.get_args());
     shell.env_clear().env("HOME", home.path()).env("KUBERNETES_EXEC_INFO", V1);
+    shell.env("CREDLET_TEST_ACCOUNT_HOME", home.path());
     shell.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     shell
 }
 
 #[test]
-fn twenty_keys_at_once_make_twenty_entries() {
-    let home = Home::new();
-    let plugin = Plugin::answering("a-token").expiring_in(HOUR);
+fn concurrent_keys_have_separate_entries() {
+    let home = Sandbox::new();
+    let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     let calls: Vec<Child> =
         (0..20).map(|number| home.cache(&[], &plugin).arg(format!("--cluster={number}")).spawn().unwrap()).collect();
     for call in calls {
@@ -73,14 +74,15 @@ fn twenty_keys_at_once_make_twenty_entries() {
 }
 
 #[test]
-fn the_next_one_goes_on_when_the_holder_of_the_lock_is_killed() {
-    let home = Home::new();
-    let plugin = Plugin::new().waits_at("gate").answers("late").expiring_in(HOUR).on_the_next_run().answers("a-token");
+fn killed_lock_holder_is_replaced() {
+    let home = Sandbox::new();
+    let plugin =
+        TestPlugin::new().waits_at("gate").answers("late").expiring_in(HOUR).on_the_next_run().answers("a-token");
     let mut first = home.cache(&[], &plugin).spawn().unwrap();
     runtime().block_on(plugin.reached("gate"));
     let mut second = home.cache(&[], &plugin).spawn().unwrap();
-    let said = has_said(&mut second, "\n");
-    assert!(said.contains(&format!("waiting for process {}", first.id())), "{said}");
+    let stderr_text = wait_for_stderr(&mut second, "\n");
+    assert!(stderr_text.contains(&format!("waiting for process {}", first.id())), "{stderr_text}");
     first.kill().unwrap();
     first.wait().unwrap();
     assert_eq!(home.ran(second.wait_with_output().unwrap()).token(), "a-token");
@@ -88,9 +90,9 @@ fn the_next_one_goes_on_when_the_holder_of_the_lock_is_killed() {
 }
 
 #[test]
-fn an_answer_is_in_the_version_asked_for_and_keeps_what_nobody_knows() {
-    let home = Home::new();
-    let plugin = Plugin::new().prints(
+fn conversion_keeps_unknown_fields() {
+    let home = Sandbox::new();
+    let plugin = TestPlugin::new().prints(
         r#"{"apiVersion":"client.authentication.k8s.io/v1beta1","kind":"ExecCredential","odd":{"b":1,"a":[1.50]},
         "status":{"token":"a-token","expirationTimestamp":"2099-01-01T00:00:00Z","more":12345678901234567890}}"#,
     );
@@ -108,25 +110,26 @@ fn an_answer_is_in_the_version_asked_for_and_keeps_what_nobody_knows() {
 }
 
 #[test]
-fn the_plugin_gets_what_the_cache_was_given() {
-    let home = Home::new();
-    let plugin = Plugin::new().reports_with_stdin().prints_to(Stream::Stderr, "a word to you\n").answers("a-token");
+fn plugin_gets_args_env_and_request() {
+    let home = Sandbox::new();
+    let plugin =
+        TestPlugin::new().reports_with_stdin().prints_to(OutputStream::Stderr, "a message\n").answers("a-token");
     let mut call = home.cache(&[], &plugin);
     call.args(["--flag", "two words"]).env("ODD", "value").stdin(std::process::Stdio::piped());
     let ran = home.run(call);
-    assert_eq!(ran.stderr, "a word to you\n");
+    assert_eq!(ran.stderr, "a message\n");
     let report = plugin.report();
     assert_eq!(report.exec_info.as_deref(), Some(V1));
     assert_eq!(report.args, ["--flag", "two words"]);
     assert_eq!(report.env["ODD"], "value");
-    // Not interactive: nothing on standard input is for it.
+    // Not interactive: standard input is not passed on.
     assert_eq!(report.stdin, Some(Vec::new()));
 }
 
 #[test]
-fn what_says_nothing_of_its_end_is_kept_for_as_long_as_told() {
-    let home = Home::new();
-    let plugin = Plugin::answering("a-token");
+fn default_ttl_applies_to_opaque_tokens() {
+    let home = Sandbox::new();
+    let plugin = TestPlugin::answering("a-token");
     assert_eq!(home.token(&["--default-ttl", "1h"], &plugin), "a-token");
     assert_eq!(home.token(&["--default-ttl", "1h"], &plugin), "a-token");
     assert_eq!(plugin.runs(), 1);
@@ -136,10 +139,10 @@ fn what_says_nothing_of_its_end_is_kept_for_as_long_as_told() {
 }
 
 #[test]
-fn what_is_over_or_soon_will_be_is_not_kept() {
+fn expiring_credential_is_not_cached() {
     for seconds in [0, 5, 9] {
-        let home = Home::new();
-        let plugin = Plugin::answering("a-token").expiring_in(Duration::from_secs(seconds));
+        let home = Sandbox::new();
+        let plugin = TestPlugin::answering("a-token").expiring_in(Duration::from_secs(seconds));
         assert_eq!(home.token(&[], &plugin), "a-token");
         assert_eq!(home.token(&[], &plugin), "a-token");
         assert_eq!((plugin.runs(), home.keys().len()), (2, 0));
@@ -147,10 +150,9 @@ fn what_is_over_or_soon_will_be_is_not_kept() {
 }
 
 #[test]
-fn an_entry_that_nears_its_end_is_renewed_behind_the_caller_s_back() {
-    let home = Home::new();
-    // Kept for so long that all of its life is its last fifth, but for some seconds.
-    let plugin = Plugin::answering("old").expiring_in(HOUR).on_the_next_run().answers("new").expiring_in(HOUR);
+fn entry_is_refreshed_ahead_of_expiry() {
+    let home = Sandbox::new();
+    let plugin = TestPlugin::answering("old").expiring_in(HOUR).on_the_next_run().answers("new").expiring_in(HOUR);
     assert_eq!(home.token(&[], &plugin), "old");
     let entry = home.entry();
     crate::faults::rewrite(&entry, "ahead", |_| "1000".to_owned());

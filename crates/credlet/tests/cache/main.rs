@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod directories;
 mod faults;
 mod hits;
+mod invalidation;
 mod keys;
-mod managing;
-mod refusals;
-mod stand;
-mod storms;
+mod login_cooldown;
+mod management;
+mod rejection;
+mod sandbox;
 mod terminal;

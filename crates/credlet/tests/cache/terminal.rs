@@ -1,22 +1,22 @@
-//! A plugin that talks to a person has the terminal.
+//! Interactive plugins use the terminal.
 
 use std::time::Duration;
 
-use credlet_testkit::plugin::{Plugin, wait_for_end};
+use credlet_testkit::plugin::{TestPlugin, wait_for_end};
 use credlet_testkit::pty::Pty;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::stand::{Home, V1, runtime};
+use crate::sandbox::{Sandbox, V1, runtime};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_password_is_asked_for_through_the_cache() {
-    let home = Home::new();
-    let plugin = Plugin::new().asks_for_a_password("Password: ").answers("for-{password}");
-    let asked = V1.replace("false", "true");
+fn plugin_prompts_through_the_cache() {
+    let home = Sandbox::new();
+    let plugin = TestPlugin::new().asks_for_a_password("Password: ").answers("for-{password}");
+    let info = V1.replace("false", "true");
     let (command, path) = (plugin.command(), home.path().to_str().unwrap().to_owned());
-    let envs = [("HOME", &*path), ("KUBERNETES_EXEC_INFO", &*asked)];
+    let envs = [("HOME", &*path), ("CREDLET_TEST_ACCOUNT_HOME", &*path), ("KUBERNETES_EXEC_INFO", &*info)];
     let args = ["cache", "--", command.to_str().unwrap()];
     let mut pty = Pty::spawn(env!("CARGO_BIN_EXE_credlet"), args, envs);
     pty.read_until("Password: ", LIMIT);
@@ -26,9 +26,9 @@ fn a_password_is_asked_for_through_the_cache() {
 }
 
 #[test]
-fn signals_are_passed_on_and_the_exit_code_kept() {
-    let home = Home::new();
-    let plugin = Plugin::new().waits_at("gate").answers("a-token");
+fn signals_and_exit_status_are_forwarded() {
+    let home = Sandbox::new();
+    let plugin = TestPlugin::new().waits_at("gate").answers("a-token");
     let mut call = home.cache(&[], &plugin).spawn().unwrap();
     runtime().block_on(plugin.reached("gate"));
     kill_process(Pid::from_child(&call), Signal::TERM).unwrap();

@@ -5,30 +5,30 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use credlet_testkit::plugin::Plugin;
+use credlet_testkit::plugin::TestPlugin;
 
-use super::support::{CREDLET, Home, exec_command};
+use super::support::{CREDLET, Sandbox, exec_command};
 
-/// The text of the kubeconfig, as it is.
-fn text(home: &Home) -> String {
+/// Reads the kubeconfig.
+fn text(home: &Sandbox) -> String {
     fs::read_to_string(home.path(".kube/config")).unwrap()
 }
 
-/// A plugin's token, which the server takes for ada's.
-fn with_plugin() -> (Home, Plugin) {
-    let (home, plugin, _) = Home::with_token_plugin();
+/// Returns a sandbox with a plugin. The server accepts its token as that of ada.
+fn with_plugin() -> (Sandbox, TestPlugin) {
+    let (home, plugin, _) = Sandbox::with_token_plugin();
     (home, plugin)
 }
 
 #[test]
-fn a_kubeconfig_is_converted_used_and_put_back_to_the_byte() {
+fn convert_and_revert_round_trip() {
     let (home, plugin) = with_plugin();
     let before = text(&home);
     let said = home.run(&["bridge", "convert", "--program", CREDLET]).data().to_owned();
     assert!(said.contains("config.before-credlet"), "{said}");
     let bridged = text(&home);
     assert!(bridged.contains("https://127.0.0.1:") && bridged.contains("proxy"), "{bridged}");
-    // Whoever comes next finds a cluster on this machine and a plugin that leads to it: this very command, too.
+    // Clients, including credlet, now use the local port and the plugin.
     for _ in 0..2 {
         assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     }
@@ -41,14 +41,14 @@ fn a_kubeconfig_is_converted_used_and_put_back_to_the_byte() {
 }
 
 #[test]
-fn a_cluster_keeps_its_address_with_a_bridge_that_is_its_proxy() {
+fn proxy_url_mode_keeps_the_server() {
     let (home, plugin) = with_plugin();
     let (before, server) = (text(&home), format!("\n    server: \"{}\"\n", home.server.url()));
     let convert = ["bridge", "convert", "--mode", "proxy-url", "--program", CREDLET];
     home.run(&convert).data();
     let bridged = text(&home);
     assert!(bridged.contains(&server) && bridged.contains("\n    proxy-url: \"http://127.0.0.1:"), "{bridged}");
-    // The file has the last word. Nobody listens at that port, and the real server would not be believed.
+    // Nothing listens on that port yet, and the certificate of the real server is not trusted: requests go through the proxy.
     let get = || {
         let mut command = home.command(&["get", "/readyz"]);
         command.env("HTTPS_PROXY", "http://127.0.0.1:1").env("NO_PROXY", "*");
@@ -62,12 +62,12 @@ fn a_cluster_keeps_its_address_with_a_bridge_that_is_its_proxy() {
     assert_eq!(plugin.runs(), 2, "another proxy");
     assert_eq!(home.run(&["run", "--", CREDLET, "get", "/readyz"]).data(), "ok");
 
-    // The other way is another bridge.
+    // Another mode needs a new conversion.
     let kept = || fs::read_dir(home.path(".local/share/credlet/bridges")).unwrap().count();
     for mode in ["server", "proxy-url"] {
-        let ran = home.run(&["bridge", "convert", "--mode", mode]);
-        assert_eq!(ran.code, Some(2));
-        assert!(ran.stderr.contains("has a bridge already; `credlet bridge revert`"), "{}", ran.stderr);
+        let output = home.run(&["bridge", "convert", "--mode", mode]);
+        assert_eq!(output.code, Some(2));
+        assert!(output.stderr.contains("is converted already; run `credlet bridge revert`"), "{}", output.stderr);
         assert_eq!((text(&home), kept()), (bridged.clone(), 1));
     }
     home.run(&["bridge", "revert"]).data();
@@ -75,7 +75,7 @@ fn a_cluster_keeps_its_address_with_a_bridge_that_is_its_proxy() {
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
 }
 
-/// Lets everybody through who asks by `CONNECT`, and counts them.
+/// Starts an HTTP proxy that accepts every `CONNECT`. Returns its URL and the number of tunnels.
 fn http_proxy() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (url, count) = (format!("http://{}", listener.local_addr().unwrap()), Arc::<AtomicUsize>::default());
@@ -101,7 +101,7 @@ fn http_proxy() -> (String, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn the_proxy_that_a_cluster_had_is_on_the_way_behind_the_bridge_and_there_again_afterwards() {
+fn keeps_the_proxy_of_the_cluster() {
     let (home, _plugin) = with_plugin();
     let (url, count) = http_proxy();
     let before =
@@ -117,18 +117,18 @@ fn the_proxy_that_a_cluster_had_is_on_the_way_behind_the_bridge_and_there_again_
         home.run(&["bridge", "revert"]).data();
         assert_eq!(text(&home), before);
     }
-    // A port that is the cluster's proxy already would be its own way out.
+    // The port of the bridge must not be that of the cluster's proxy, which would be a loop.
     let port = url.rsplit(':').next().unwrap();
     home.run(&["bridge", "convert", "--mode", "proxy-url", "--port", port, "--program", CREDLET]).data();
-    let ran = home.run(&["get", "/readyz"]);
-    assert!(ran.stderr.contains("is also the proxy on its way to the API server"), "{}", ran.stderr);
+    let output = home.run(&["get", "/readyz"]);
+    assert!(output.stderr.contains("cannot be both this proxy and its upstream proxy"), "{}", output.stderr);
     home.run(&["bridge", "revert"]).data();
 }
 
-/// In one terminal somebody is ada, in the other bob.
+/// The environment of one terminal selects ada, that of the other bob.
 #[test]
-fn two_environments_have_two_proxies_behind_one_port_and_neither_answers_for_the_other() {
-    let home = Home::empty();
+fn two_environments_share_a_port_with_two_proxies() {
+    let home = Sandbox::empty();
     let plugin = home.path("plugin");
     for name in ["ada", "bob"] {
         let token = home.watch.secret(name);
@@ -146,8 +146,8 @@ fn two_environments_have_two_proxies_behind_one_port_and_neither_answers_for_the
             for name in ["ada", "bob"] {
                 let mut command = home.command(&["whoami", "-o", "json"]);
                 command.env("ROLE", name).env("SHLVL", name);
-                let ran = home.finish(command);
-                assert_eq!(ran.json()["server"]["username"], name, "{ran:?}");
+                let output = home.finish(command);
+                assert_eq!(output.json()["server"]["username"], name, "{output:?}");
             }
         }
         assert_eq!(home.run(&["proxy", "ls"]).data().lines().count(), 2);
@@ -157,44 +157,48 @@ fn two_environments_have_two_proxies_behind_one_port_and_neither_answers_for_the
 }
 
 #[test]
-fn trying_it_out_changes_nothing() {
+fn dry_run_changes_nothing() {
     let (home, _plugin) = with_plugin();
     let before = text(&home);
     assert!(home.run(&["bridge", "convert", "--dry-run"]).data().contains("would convert"));
     assert_eq!(text(&home), before);
+    assert!(!home.path(".local").exists() && !home.path("credlet").exists());
 }
 
 #[test]
-fn what_cannot_be_is_said_and_left_alone() {
-    let home = Home::of("{token: hunter2-of-the-file}");
+fn rejects_unconvertible_kubeconfigs() {
+    let home = Sandbox::with_user("{token: hunter2-of-the-file}");
     home.watch.adopt("token", "hunter2-of-the-file");
     let before = text(&home);
     for (args, wanted) in [
-        (vec!["bridge", "convert"], "neither a plugin nor the files"),
-        (vec!["bridge", "convert", "--", "pkcs11"], "the words after `--` are wrong: the following required"),
-        (vec!["bridge", "convert", "--", "file", "--certificate", "c.crt", "--key", "/c.key"], "its full path"),
-        (vec!["bridge", "convert", "--", "pkcs11", "pkcs11:?pin-value=1"], "holds a PIN"),
+        (vec!["bridge", "convert"], "neither an exec plugin nor certificate files"),
+        (vec!["bridge", "convert", "--", "pkcs11"], "invalid arguments after `--`: the following required"),
+        (
+            vec!["bridge", "convert", "--", "file", "--certificate", "c.crt", "--key", "/c.key"],
+            "must be an absolute path",
+        ),
+        (vec!["bridge", "convert", "--", "pkcs11", "pkcs11:?pin-value=1"], "`pin-value` is not allowed"),
         (vec!["bridge", "convert", "--context", "red", "--", "exec", "--", "x"], "red"),
-        (vec!["bridge", "revert"], "has no bridge"),
+        (vec!["bridge", "revert"], "is not converted"),
         (vec!["bridge", "convert", "--port", "0"], "--port"),
     ] {
-        let ran = home.run(&args);
-        assert_eq!(ran.code, Some(2), "{args:?}");
-        assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
+        let output = home.run(&args);
+        assert_eq!(output.code, Some(2), "{args:?}");
+        assert!(output.stderr.contains(wanted), "{args:?}: {}", output.stderr);
     }
     assert_eq!(text(&home), before);
     let shared = before.replace("contexts:\n", "contexts:\n- {name: red, context: {cluster: blue, user: eve}}\n");
     fs::write(home.path(".kube/config"), &shared).unwrap();
-    let ran = home.run(&["bridge", "convert", "--", "exec", "--", "x"]);
-    assert!(ran.stderr.contains("\"red\" shares the cluster"), "{}", ran.stderr);
-    let ran = home.run(&["bridge", "revert"]);
-    assert!(ran.stderr.contains("has no bridge"), "{}", ran.stderr);
+    let output = home.run(&["bridge", "convert", "--", "exec", "--", "x"]);
+    assert!(output.stderr.contains("\"red\" uses the cluster"), "{}", output.stderr);
+    let output = home.run(&["bridge", "revert"]);
+    assert!(output.stderr.contains("is not converted"), "{}", output.stderr);
     assert_eq!(text(&home), shared);
 }
 
-/// Whoever shares a section with a bridge has no way through it, and gets one back.
+/// A context that uses the converted cluster with another user works again after the revert.
 #[test]
-fn a_context_that_has_come_to_share_the_cluster_does_not_keep_the_bridge() {
+fn reverts_although_the_cluster_is_shared_now() {
     let (home, _plugin) = with_plugin();
     let with_red =
         |text: String| text.replace("contexts:\n", "contexts:\n- {name: red, context: {cluster: blue, user: eve}}\n");
@@ -207,7 +211,7 @@ fn a_context_that_has_come_to_share_the_cluster_does_not_keep_the_bridge() {
 }
 
 #[test]
-fn the_copy_of_before_goes_when_the_file_is_the_same_again_and_is_named_if_not() {
+fn revert_removes_an_identical_backup() {
     let (home, _plugin) = with_plugin();
     let copy = home.path(".kube/config.before-credlet");
     home.run(&["bridge", "convert"]).data();
@@ -218,18 +222,18 @@ fn the_copy_of_before_goes_when_the_file_is_the_same_again_and_is_named_if_not()
     fs::write(home.path(".kube/config"), text(&home) + "preferences: {}\n").unwrap();
     let moved = copy.with_extension("elsewhere");
     fs::rename(&copy, &moved).unwrap();
-    let ran = home.run(&["bridge", "revert"]);
-    assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains(&home.server.url()), "it says where the bridge led: {}", ran.stderr);
+    let output = home.run(&["bridge", "revert"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains(&home.server.url()), "it says where the bridge led: {}", output.stderr);
     fs::rename(&moved, &copy).unwrap();
-    assert!(home.run(&["bridge", "revert"]).data().contains("is still "));
+    assert!(home.run(&["bridge", "revert"]).data().contains(" is kept"));
     assert!(text(&home).ends_with("preferences: {}\n"));
     assert!(copy.exists());
 }
 
 #[test]
-fn a_token_in_the_file_is_gone_from_it_while_the_bridge_stands() {
-    let home = Home::empty();
+fn converted_file_has_no_token() {
+    let home = Sandbox::empty();
     let token = home.watch.secret("token");
     home.write_config(&format!("{{token: {}}}", token.expose()));
     home.run(&["bridge", "convert", "--", "exec", "--", "some-plugin"]).data();
@@ -239,13 +243,13 @@ fn a_token_in_the_file_is_gone_from_it_while_the_bridge_stands() {
 }
 
 #[test]
-fn a_command_gets_a_kubeconfig_of_its_own_and_leaves_nothing() {
+fn run_uses_a_temporary_kubeconfig() {
     let (home, plugin) = with_plugin();
     let config = home.run(&["run", "--", "/bin/sh", "-c", "/bin/cat \"$KUBECONFIG\""]).data().to_owned();
     assert!(config.contains("https://127.0.0.1:") && config.contains("client-key-data"), "{config}");
     let script = format!("{CREDLET} get /readyz && exit 7");
-    let ran = home.run(&["run", "--", "/bin/sh", "-c", &script]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(7), "ok"), "{}", ran.stderr);
+    let output = home.run(&["run", "--", "/bin/sh", "-c", &script]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(7), "ok"), "{}", output.stderr);
     assert!(plugin.runs() >= 1);
     assert_eq!(home.server.last_request().path, "/readyz");
     let processes = fs::read_dir(home.path("credlet")).unwrap().map(|entry| entry.unwrap().file_name());
@@ -255,9 +259,9 @@ fn a_command_gets_a_kubeconfig_of_its_own_and_leaves_nothing() {
     assert_eq!(killed.code, None, "a signal is a signal");
 }
 
-/// As Rancher's: the API is below a path, which the client puts before its own.
+/// Like Rancher, whose API servers are below a path.
 #[test]
-fn the_path_of_a_server_stays_before_those_of_requests_on_either_way() {
+fn keeps_the_path_of_the_server() {
     let (home, _plugin) = with_plugin();
     let config = text(&home).replace(&home.server.url(), &format!("{}/k8s/clusters/x", home.server.url()));
     fs::write(home.path(".kube/config"), &config).unwrap();
@@ -271,14 +275,14 @@ fn the_path_of_a_server_stays_before_those_of_requests_on_either_way() {
     assert_eq!(below(), "/k8s/clusters/x/two");
     home.run(&["bridge", "revert"]).data();
     assert_eq!(text(&home), config);
-    // It found the proxy to end, which takes it a moment.
+    // The proxy shuts down asynchronously.
     while !home.run(&["proxy", "ls"]).data().is_empty() {}
 }
 
-/// A script of the user's own, say, around `credlet proxy`.
+/// For example a script around `credlet proxy`.
 #[test]
-fn a_plugin_that_answers_with_a_proxy_of_its_own_is_used_on_either_way() {
-    let home = Home::empty();
+fn uses_exec_proxy_of_the_original_plugin() {
+    let home = Sandbox::empty();
     let token = home.watch.secret("token");
     home.server.accept_token_as(token.expose(), "ada");
     let (headers, wrapper) = (home.path("headers"), home.path("wrapper"));
@@ -300,64 +304,64 @@ fn a_plugin_that_answers_with_a_proxy_of_its_own_is_used_on_either_way() {
 }
 
 #[test]
-fn a_policy_holds_behind_a_bridge_and_for_a_command_whoever_set_it() {
+fn enforces_request_policies() {
     let (home, plugin) = with_plugin();
     let exec = "/api/v1/namespaces/shop/pods/web/exec";
     let plugin_words = ["--", plugin.command().to_str().unwrap()].map(str::to_owned);
     let script = format!("{CREDLET} get /readyz && {CREDLET} get {exec}");
-    let ran = home.run(&["run", "--deny", "exec", "--", "/bin/sh", "-c", &script]);
-    assert_eq!(ran.stdout, "ok", "{ran:?}");
-    assert!(ran.stderr.contains("--deny exec (set by the arguments of `credlet run`)"), "{ran:?}");
+    let output = home.run(&["run", "--deny", "exec", "--", "/bin/sh", "-c", &script]);
+    assert_eq!(output.stdout, "ok", "{output:?}");
+    assert!(output.stderr.contains("--deny exec (set by the arguments of `credlet run`)"), "{output:?}");
 
     let mut convert = vec!["bridge", "convert", "--program", CREDLET, "--", "exec", "--read-only"];
     convert.extend(plugin_words.iter().map(String::as_str));
     home.run(&convert).data();
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     let before = home.server.counts().requests;
-    let told = home.run(&["request", "-X", "POST", "/api/v1/namespaces"]);
-    assert!(told.stderr.contains("--read-only (set by the arguments of `credlet proxy`)"), "{told:?}");
-    // One command in its place is no way around it.
+    let output = home.run(&["request", "-X", "POST", "/api/v1/namespaces"]);
+    assert!(output.stderr.contains("--read-only (set by the arguments of `credlet proxy`)"), "{output:?}");
+    // `credlet run` with the same arguments does not bypass it.
     let script = format!("{CREDLET} get {exec}");
-    let ran = home.run(&["run", "--", "/bin/sh", "-c", &script]);
-    assert!(ran.stderr.contains("--read-only (set by the arguments of `credlet proxy`)"), "{ran:?}");
+    let output = home.run(&["run", "--", "/bin/sh", "-c", &script]);
+    assert!(output.stderr.contains("--read-only (set by the arguments of `credlet proxy`)"), "{output:?}");
     assert_eq!(home.server.counts().requests, before);
     home.run(&["bridge", "revert"]).data();
 }
 
 #[test]
-fn a_command_gets_through_where_the_user_is_a_proxy_already_bridged_or_not() {
+fn run_works_with_an_existing_proxy_user() {
     let (home, plugin) = with_plugin();
     let token = home.watch.secret("another token");
     home.server.accept_token_as(token.expose(), "ada");
     let file = home.path("headers");
     fs::write(&file, format!("Authorization: Bearer {}\n", token.expose())).unwrap();
     let script = format!("{CREDLET} get /readyz");
-    for words in
+    for args in
         [vec!["exec", "--", plugin.command().to_str().unwrap()], vec!["headers", "--file", file.to_str().unwrap()]]
     {
         let user = format!(
             "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: [proxy, {}], \
              interactiveMode: Never, provideClusterInfo: true}}}}",
-            words.join(", ")
+            args.join(", ")
         );
         home.write_config(&user);
-        assert_eq!(home.run(&["run", "--", "/bin/sh", "-c", &script]).data(), "ok", "{words:?}");
+        assert_eq!(home.run(&["run", "--", "/bin/sh", "-c", &script]).data(), "ok", "{args:?}");
         home.run(&["bridge", "convert", "--program", CREDLET]).data();
-        assert_eq!(home.run(&["run", "--", "/bin/sh", "-c", &script]).data(), "ok", "bridged {words:?}");
+        assert_eq!(home.run(&["run", "--", "/bin/sh", "-c", &script]).data(), "ok", "bridged {args:?}");
         home.run(&["bridge", "revert"]).data();
     }
 }
 
-/// A user whose plugin is `credlet proxy` with these words, and more of what stands beside them.
-fn signing(words: &[&str], more: &str) -> String {
+/// Returns a user whose plugin is `credlet proxy` with these arguments, and further fields of `exec`.
+fn proxy_user(args: &[&str], more: &str) -> String {
     format!(
         "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: {}, interactiveMode: Never, \
          provideClusterInfo: true{more}}}}}",
-        serde_json::json!([&["proxy"], words].concat())
+        serde_json::json!([&["proxy"], args].concat())
     )
 }
 
-fn script(home: &Home, name: &str, text: &str) -> String {
+fn script(home: &Sandbox, name: &str, text: &str) -> String {
     let path = home.path(name);
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
@@ -365,71 +369,71 @@ fn script(home: &Home, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn what_the_plugin_policy_forbids_is_not_run_in_its_place_either() {
-    let home = Home::empty();
+fn plugin_policy_applies_to_run_and_bridge() {
+    let home = Sandbox::empty();
     let trace = home.path("trace");
     let program = script(&home, "program", &format!("echo run >>{}", trace.display()));
     let deny = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n";
     let elsewhere = home.path("deny").to_str().unwrap().to_owned();
     fs::write(&elsewhere, deny).unwrap();
-    for words in [["headers", "--", &program], ["exec", "--", &program]] {
-        home.write_config(&signing(&words, ""));
+    for args in [["headers", "--", &program], ["exec", "--", &program]] {
+        home.write_config(&proxy_user(&args, ""));
         for verb in [vec!["get", "/readyz"], vec!["run", "--", "/bin/true"], vec!["shell", "/bin/true"]] {
-            let ran = home.run(&[&["--kuberc", &elsewhere], &verb[..]].concat());
-            assert_eq!(ran.code, Some(4), "{words:?} {ran:?}");
-            assert!(ran.stderr.contains("DenyAll"), "{words:?} {ran:?}");
+            let output = home.run(&[&["--kuberc", &elsewhere], &verb[..]].concat());
+            assert_eq!(output.code, Some(4), "{args:?} {output:?}");
+            assert!(output.stderr.contains("DenyAll"), "{args:?} {output:?}");
         }
     }
-    // The proxy may be run, and what it runs may not.
+    // The policy allows the proxy, but not the plugin that it runs.
     let only = deny.replace("DenyAll", "Allowlist") + &format!("credentialPluginAllowlist: [{{command: {CREDLET}}}]\n");
     fs::write(&elsewhere, only).unwrap();
-    let ran = home.run(&["--kuberc", &elsewhere, "run", "--", CREDLET, "get", "/readyz"]);
-    assert!(ran.code != Some(0) && ran.stderr.contains("allowlist"), "{ran:?}");
+    let output = home.run(&["--kuberc", &elsewhere, "run", "--", CREDLET, "get", "/readyz"]);
+    assert!(output.code != Some(0) && output.stderr.contains("allowlist"), "{output:?}");
     assert!(!trace.exists());
 }
 
 #[test]
-fn a_plugin_has_the_variables_of_the_kubeconfig_and_the_command_has_not() {
-    let home = Home::empty();
+fn exec_env_reaches_only_the_plugin() {
+    let home = Sandbox::empty();
     let token = home.watch.secret("token");
     home.server.accept_token_as(token.expose(), "ada");
     let program = script(&home, "program", r#"echo "Authorization: Bearer $WHOSE""#);
     let env = format!(", env: [{{name: WHOSE, value: '{}'}}]", token.expose());
-    home.write_config(&signing(&["headers", "--", &program], &env));
+    home.write_config(&proxy_user(&["headers", "--", &program], &env));
     let command = format!("{CREDLET} get /readyz; echo ${{WHOSE-none}}");
     assert_eq!(home.run(&["run", "--", "/bin/sh", "-c", &command]).data(), "oknone\n");
 
-    // A library looks at those of the process, where nobody can put any.
-    home.write_config(&signing(&["pkcs11", "pkcs11:token=t?module-path=/usr/lib/no.so"], &env));
-    let ran = home.run(&["run", "--", "/bin/true"]);
-    assert!(ran.stderr.contains("the variable WHOSE"), "{ran:?}");
+    // A PKCS#11 library reads the environment of the process, which `exec.env` does not change.
+    home.write_config(&proxy_user(&["pkcs11", "pkcs11:token=t?module-path=/usr/lib/no.so"], &env));
+    let output = home.run(&["run", "--", "/bin/true"]);
+    assert!(output.stderr.contains("the variable WHOSE"), "{output:?}");
     let mut command = home.command(&["run", "--", "/bin/true"]);
     command.env("WHOSE", token.expose());
-    let ran = home.finish(command);
-    assert!(ran.stderr.contains("no.so") && !ran.stderr.contains("WHOSE"), "{ran:?}");
+    let output = home.finish(command);
+    assert!(output.stderr.contains("no.so") && !output.stderr.contains("WHOSE"), "{output:?}");
 }
 
 #[test]
-fn words_that_a_plugin_takes_are_taken_by_all() {
+fn run_accepts_proxy_arguments() {
     let (home, plugin) = with_plugin();
     let plugin = plugin.command().to_str().unwrap().to_owned();
     let verbose = ["exec", "-v", "3", "--", &plugin];
-    home.write_config(&signing(&verbose, ""));
+    home.write_config(&proxy_user(&verbose, ""));
     assert_eq!(home.run(&["run", "--", CREDLET, "get", "/readyz"]).data(), "ok");
     home.run(&["bridge", "convert", "--dry-run"]).data();
     home.run(&[&["bridge", "convert", "--dry-run", "--"], &verbose[..]].concat()).data();
-    // Whoever joins another's proxy is a plugin like any other.
-    home.write_config(&signing(&["join", "/run/credlet-shared/x/s.sock"], ""));
+    // `credlet proxy join` is run like any other plugin.
+    home.write_config(&proxy_user(&["join", "/run/credlet-shared/x/s.sock"], ""));
     home.run(&["bridge", "convert", "--dry-run"]).data();
-    let ran = home.run(&["bridge", "convert", "--", "exec", "--foreground", "--", &plugin]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("leave out --foreground"), "{ran:?}");
+    let output = home.run(&["bridge", "convert", "--", "exec", "--foreground", "--", &plugin]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("--foreground cannot be used with a bridge"), "{output:?}");
 }
 
 #[test]
-fn a_command_that_is_not_there_is_said() {
-    let home = Home::of("{token: x}");
-    let ran = home.run(&["run", "--", "no-such-command"]);
-    assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("no-such-command"), "{}", ran.stderr);
+fn run_reports_missing_command() {
+    let home = Sandbox::with_user("{token: x}");
+    let output = home.run(&["run", "--", "no-such-command"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("no-such-command"), "{}", output.stderr);
 }

@@ -1,13 +1,13 @@
 use std::fs;
 
-use super::support::Home;
+use super::support::Sandbox;
 
 const EXEC: &str = "{exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: ./bin/login, args: [login, \
                     --client-secret, SECRET, --audience=x], env: [{name: PASS, value: SECRET}]}}";
 
 #[test]
-fn what_would_be_used_is_shown_with_file_and_line() {
-    let home = Home::of("{token: t}");
+fn resolve_shows_file_and_line() {
+    let home = Sandbox::with_user("{token: t}");
     let text = home.run(&["config", "resolve"]);
     let config = home.path(".kube/config");
     let server = format!("server                  {}  ({}, line 7)\n", home.server.url(), config.display());
@@ -22,8 +22,8 @@ fn what_would_be_used_is_shown_with_file_and_line() {
 }
 
 #[test]
-fn secrets_in_it_are_masked_unless_asked_for() {
-    let home = Home::empty();
+fn resolve_masks_secrets() {
+    let home = Sandbox::empty();
     let secret = home.watch.secret("secret");
     home.write_config(&EXEC.replace("SECRET", secret.expose()));
     let proxy = format!("http://jane:{}@proxy.example:3128", secret.expose());
@@ -39,8 +39,8 @@ fn secrets_in_it_are_masked_unless_asked_for() {
 }
 
 #[test]
-fn all_mistakes_are_found_at_once_also_beside_a_file_that_cannot_be_read() {
-    let home = Home::empty();
+fn check_reports_all_errors() {
+    let home = Sandbox::empty();
     fs::write(home.path("broken"), "clusters: 5\n").unwrap();
     fs::write(
         home.path("wrong"),
@@ -56,7 +56,7 @@ fn all_mistakes_are_found_at_once_also_beside_a_file_that_cannot_be_read() {
     };
     let text = run("text");
     assert_eq!(text.code, Some(2));
-    for part in ["broken", "`server` has no scheme", "`exec.apiVersion` is empty", "\"none\", which is in none"] {
+    for part in ["broken", "missing scheme in `server`", "`exec.apiVersion` is empty", "refers to unknown"] {
         assert!(text.stdout.contains(part), "{part}: {text:?}");
     }
     let json = run("json").json();
@@ -66,22 +66,59 @@ fn all_mistakes_are_found_at_once_also_beside_a_file_that_cannot_be_read() {
 }
 
 #[test]
-fn a_good_kubeconfig_has_no_mistakes() {
-    let home = Home::of("{token: t}");
-    let ran = home.run(&["config", "check"]);
-    assert!(ran.data().starts_with("✓ no mistakes in "), "{ran:?}");
+fn check_accepts_a_valid_kubeconfig() {
+    let home = Sandbox::with_user("{token: t}");
+    let output = home.run(&["config", "check"]);
+    assert!(output.data().starts_with("✓ no errors in "), "{output:?}");
     assert_eq!(home.run(&["config", "check", "-o", "json"]).data(), "[]\n");
     fs::write(home.path(".kube/kuberc"), "kind: Preference\n").unwrap();
-    let ran = home.run(&["config", "check"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stdout.contains("kuberc"), "{ran:?}");
+    let output = home.run(&["config", "check"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stdout.contains("kuberc"), "{output:?}");
 }
 
 #[test]
-fn control_characters_in_a_kubeconfig_are_seen_and_not_obeyed() {
-    let home = Home::empty();
+fn escapes_control_characters_of_kubeconfig() {
+    let home = Sandbox::empty();
     let config = home.config("{token: t}").replace("ada", r#""a\e[2Jda""#);
     fs::write(home.path(".kube/config"), config).unwrap();
-    let ran = home.run(&["config", "resolve"]);
-    assert!(ran.data().contains("aU+001B[2Jda"), "{ran:?}");
+    let output = home.run(&["config", "resolve"]);
+    assert!(output.data().contains("aU+001B[2Jda"), "{output:?}");
+}
+
+#[test]
+fn masks_secrets_in_exec_args() {
+    let home = Sandbox::empty();
+    let secret = home.watch.secret("argument");
+    for args in [
+        "-p, SECRET",
+        "-pSECRET",
+        "-oSECRET",
+        "-u, \"ada:SECRET\"",
+        "VAULT_TOKEN=SECRET, plugin",
+        "--password=SECRET",
+        "--password, SECRET",
+        "\"https://ada:SECRET@host/\"",
+        "\"--url=https://host/?sig=SECRET\"",
+        "--jwt, SECRET",
+        "--assertion=SECRET",
+        "--pin, SECRET",
+        "\"pkcs11:token=a?pin-value=SECRET\"",
+        "--header, \"Authorization: Bearer SECRET\"",
+        "--anything, SECRET",
+        "SECRET",
+    ] {
+        let user = format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: env, args: [eks, get-token, {}]}}}}",
+            args.replace("SECRET", secret.expose())
+        );
+        home.write_config(&user);
+        for format in ["text", "json", "yaml"] {
+            let output = home.run(&["config", "resolve", "-o", format]);
+            home.watch.text(output.data());
+            assert!(output.stdout.contains("get-token") && output.stdout.contains("[redacted]"), "{args}: {output:?}");
+            let output = home.run(&["config", "resolve", "-o", format, "--reveal"]);
+            assert!(output.data().contains(secret.expose()), "{args}: {output:?}");
+        }
+    }
 }

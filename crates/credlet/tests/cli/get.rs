@@ -1,30 +1,30 @@
 use std::io::{BufRead as _, BufReader};
 
-use credlet_testkit::plugin::{Plugin, Stream};
-use credlet_testkit::server::Order;
+use credlet_testkit::plugin::{OutputStream, TestPlugin};
+use credlet_testkit::server::FaultOrder;
 
-use super::support::{Home, exec};
+use super::support::{Sandbox, exec};
 
 #[test]
-fn the_body_is_the_data_and_nothing_is_said() {
-    let (home, plugin, token) = Home::with_token_plugin();
+fn prints_only_the_body() {
+    let (home, plugin, token) = Sandbox::with_token_plugin();
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     assert_eq!(plugin.runs(), 1);
     assert_eq!(home.server.last_request().bearer(), Some(token.expose()));
 }
 
 #[test]
-fn what_a_plugin_says_goes_to_standard_error() {
-    let home = Home::empty();
-    let plugin = Plugin::new().prints_to(Stream::Stderr, "logging you in\n").answers("a token");
+fn passes_plugin_stderr_on() {
+    let home = Sandbox::empty();
+    let plugin = TestPlugin::new().prints_to(OutputStream::Stderr, "logging you in\n").answers("a token");
     home.write_config(&exec(&plugin, "Never"));
-    let ran = home.run(&["get", "/readyz"]);
-    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "ok", "logging you in\n"));
+    let output = home.run(&["get", "/readyz"]);
+    assert_eq!((output.code, output.stdout.as_str(), output.stderr.as_str()), (Some(0), "ok", "logging you in\n"));
 }
 
 #[test]
-fn flags_are_spelled_as_kubectl_spells_them_and_stand_anywhere() {
-    let home = Home::of("{token: wrong}");
+fn accepts_kubectl_flags_anywhere() {
+    let home = Sandbox::with_user("{token: wrong}");
     let token = home.watch.secret("token");
     home.server.accept_token(token.expose());
     let url = home.server.url();
@@ -40,35 +40,35 @@ fn flags_are_spelled_as_kubectl_spells_them_and_stand_anywhere() {
 }
 
 #[test]
-fn the_namespace_can_stand_in_the_path() {
-    let home = Home::of("{token: t}");
+fn replaces_namespace_in_path() {
+    let home = Sandbox::with_user("{token: t}");
     assert_eq!(home.run(&["get", "/echo?in={namespace}"]).json()["path"], "/echo?in=shop");
     assert_eq!(home.run(&["get", "echo?in={namespace}", "-n", "other"]).json()["path"], "/echo?in=other");
 }
 
 #[test]
-fn status_and_headers_come_first_if_asked_for() {
-    let home = Home::of("{token: t}");
-    let ran = home.run(&["get", "-i", "/version"]);
-    let (head, body) = ran.data().split_once("\n\n").unwrap();
+fn include_prints_status_and_headers() {
+    let home = Sandbox::with_user("{token: t}");
+    let output = home.run(&["get", "-i", "/version"]);
+    let (head, body) = output.data().split_once("\n\n").unwrap();
     assert!(head.starts_with("HTTP/2 200 OK\n"), "{head}");
     assert!(head.contains("content-type: application/json"), "{head}");
     assert!(body.starts_with('{'), "{body}");
 }
 
 #[test]
-fn a_status_is_printed_as_its_message() {
-    let home = Home::of("{token: t}");
-    let ran = home.run(&["get", "/nothing/here"]);
-    assert_eq!(ran.failure(1), "error: the server said 404 Not Found: Not Found\n");
-    home.server.next(1, Order::Status(403));
-    let ran = home.run(&["get", "/readyz"]);
-    assert!(ran.failure(1).contains("hint: `credlet whoami` shows"), "{ran:?}");
+fn prints_message_of_a_status() {
+    let home = Sandbox::with_user("{token: t}");
+    let output = home.run(&["get", "/nothing/here"]);
+    assert_eq!(output.failure(1), "error: the server returned 404 Not Found: Not Found\n");
+    home.server.next(1, FaultOrder::Status(403));
+    let output = home.run(&["get", "/readyz"]);
+    assert!(output.failure(1).contains("hint: run `credlet whoami`"), "{output:?}");
 }
 
 #[test]
-fn a_watch_is_printed_line_by_line_and_ends_with_its_reader() {
-    let home = Home::of("{token: t}");
+fn streams_a_watch_until_the_reader_closes() {
+    let home = Sandbox::with_user("{token: t}");
     let mut child = home.spawn(&["get", "/watch?interval_ms=20"]);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     for _ in 0..2 {
@@ -83,30 +83,30 @@ fn a_watch_is_printed_line_by_line_and_ends_with_its_reader() {
 }
 
 #[test]
-fn a_full_disk_is_an_error() {
+fn reports_full_disk() {
     let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else { return };
-    let home = Home::of("{token: t}");
+    let home = Sandbox::with_user("{token: t}");
     let mut command = home.command(&["get", "/readyz"]);
     command.stdout(full);
-    let ran = home.finish(command);
-    assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.starts_with("error: standard output cannot be written"), "{ran:?}");
+    let output = home.finish(command);
+    assert_eq!(output.code, Some(70));
+    assert!(output.stderr.starts_with("error: failed to write to standard output"), "{output:?}");
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_an_error_after_what_came() {
-    let home = Home::of("{token: t}");
-    home.server.next(1, Order::CutMidBody);
-    let ran = home.run(&["get", "/readyz"]);
-    assert_eq!(ran.code, Some(6), "{ran:?}");
-    assert!(ran.stderr.starts_with("error: "), "{ran:?}");
+fn reports_truncated_body() {
+    let home = Sandbox::with_user("{token: t}");
+    home.server.next(1, FaultOrder::CutMidBody);
+    let output = home.run(&["get", "/readyz"]);
+    assert_eq!(output.code, Some(6), "{output:?}");
+    assert!(output.stderr.starts_with("error: "), "{output:?}");
 }
 
 #[test]
-fn a_revoked_token_is_replaced_and_nobody_notices() {
-    let home = Home::empty();
+fn replaces_a_revoked_token() {
+    let home = Sandbox::empty();
     let [old, new] = ["old", "new"].map(|name| home.watch.secret(name));
-    let plugin = Plugin::answering(old.expose()).on_the_next_run().answers(new.expose());
+    let plugin = TestPlugin::answering(old.expose()).on_the_next_run().answers(new.expose());
     home.write_config(&exec(&plugin, "Never"));
     home.server.accept_token(new.expose());
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");

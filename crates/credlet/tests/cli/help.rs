@@ -1,38 +1,38 @@
 use std::fs;
 
-use super::support::Home;
+use super::support::Sandbox;
 
 #[test]
-fn the_version_is_data() {
-    let home = Home::empty();
+fn prints_the_version() {
+    let home = Sandbox::empty();
     assert_eq!(home.run(&["--version"]).data(), concat!("credlet ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 #[test]
-fn every_verb_teaches_with_examples() {
-    let home = Home::empty();
+fn every_command_has_examples() {
+    let home = Sandbox::empty();
     let verbs = ["get", "request", "whoami", "token", "config resolve", "config check", "doctor", "completions", "man"];
     for verb in verbs {
-        let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
-        let ran = home.run(&words);
-        assert!(ran.data().contains(&format!("\nExamples:\n  credlet {verb}")), "{verb}: {ran:?}");
+        let args: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
+        let output = home.run(&args);
+        assert!(output.data().contains(&format!("\nExamples:\n  credlet {verb}")), "{verb}: {output:?}");
     }
     assert!(home.run(&["--help"]).data().contains("Exit codes:"));
 }
 
 #[test]
-fn completions_know_the_verbs() {
-    let home = Home::empty();
+fn completions_list_commands() {
+    let home = Sandbox::empty();
     for shell in ["bash", "zsh", "fish"] {
-        let ran = home.run(&["completions", shell]);
-        assert!(ran.data().contains("whoami") && ran.stdout.contains("kubeconfig"), "{shell}");
-        assert!(!ran.stdout.is_empty());
+        let output = home.run(&["completions", shell]);
+        assert!(output.data().contains("whoami") && output.stdout.contains("kubeconfig"), "{shell}");
+        assert!(!output.stdout.is_empty());
     }
 }
 
 #[test]
-fn there_is_a_manual_page_for_every_verb() {
-    let home = Home::empty();
+fn writes_a_man_page_per_command() {
+    let home = Sandbox::empty();
     assert!(home.run(&["man"]).data().contains(".SH"));
     let dir = home.path("man1");
     home.run(&["man", "--dir", dir.to_str().unwrap()]).data();

@@ -1,4 +1,4 @@
-//! Whole conversations with the command: what goes in, what comes out on either side, and the exit code.
+//! Tests of the command line: output, error messages and exit codes.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,7 +8,10 @@ mod doctor;
 mod exec_proxy;
 mod exits;
 mod get;
+mod hardening;
 mod help;
+mod no_home;
+mod plugin_policy;
 mod proxy;
 mod request;
 mod shell;

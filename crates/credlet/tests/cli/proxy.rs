@@ -3,19 +3,19 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::support::{CREDLET, Home};
+use super::support::{CREDLET, Sandbox};
 
-/// A user whose plugin is this very program, with these words after `proxy`.
-fn user(words: &str) -> String {
+/// Returns a user whose plugin is `credlet proxy` with these arguments.
+fn user(args: &str) -> String {
     format!(
-        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: [proxy, {words}], \
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: [proxy, {args}], \
          interactiveMode: Never, provideClusterInfo: true}}}}"
     )
 }
 
-/// With headers from a file, which the server takes for ada's.
-fn with_headers(more: &str) -> Home {
-    let home = Home::empty();
+/// Returns a sandbox with a header file that the server accepts as that of ada.
+fn with_headers(more: &str) -> Sandbox {
+    let home = Sandbox::empty();
     let token = home.watch.secret("token");
     home.server.accept_token_as(token.expose(), "ada");
     let file = home.path("headers");
@@ -26,7 +26,7 @@ fn with_headers(more: &str) -> Home {
 }
 
 #[test]
-fn one_daemon_signs_for_several_commands_and_ends_when_it_is_told() {
+fn one_daemon_serves_several_commands_until_stopped() {
     let home = with_headers("");
     for _ in 0..3 {
         assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
@@ -38,17 +38,17 @@ fn one_daemon_signs_for_several_commands_and_ends_when_it_is_told() {
     let name = proxy["name"].as_str().unwrap();
     assert!(home.run(&["proxy", "status", &name[..6]]).data().contains(name));
     assert!(home.run(&["proxy", "metrics"]).data().contains("# TYPE "));
-    assert!(home.run(&["proxy", "stop"]).data().contains("told to end"));
+    assert!(home.run(&["proxy", "stop"]).data().contains(": stopped"));
     let again = home.run(&["proxy", "stop", name]);
-    // It may be there for a moment still.
-    assert!(again.code == Some(0) || again.stderr.contains("no proxy is called"), "{}", again.stderr);
+    // The daemon exits asynchronously.
+    assert!(again.code == Some(0) || again.stderr.contains("no running proxy named"), "{}", again.stderr);
 }
 
 #[test]
-fn a_plugin_in_the_foreground_is_the_proxy_and_goes_with_its_client() {
+fn foreground_plugin_exits_with_its_client() {
     let home = with_headers(", --foreground");
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
-    // The lock is free when the client is gone, and that ends it: there is nobody to list soon.
+    // The proxy exits when the client releases its lock.
     for _ in 0..600 {
         if home.run(&["proxy", "ls"]).data().is_empty() {
             return;
@@ -59,7 +59,7 @@ fn a_plugin_in_the_foreground_is_the_proxy_and_goes_with_its_client() {
 }
 
 #[test]
-fn a_plugin_in_the_foreground_whose_client_is_gone_already_ends_well_and_without_a_word() {
+fn foreground_plugin_exits_if_client_has_exited() {
     let home = with_headers("");
     let file = home.path("headers");
     let mut command = home.command(&["proxy", "headers", "--foreground", "--file", file.to_str().unwrap()]);
@@ -77,14 +77,14 @@ fn a_plugin_in_the_foreground_whose_client_is_gone_already_ends_well_and_without
 }
 
 #[test]
-fn to_ask_a_proxy_something_takes_no_look_at_the_systems_authorities() {
+fn control_requests_do_not_load_system_roots() {
     let home = with_headers("");
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     let pipe = home.path("authorities");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     let is_read = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // It waits until somebody reads, who finds nothing there.
+        // Opening the pipe for writing blocks until it is read.
         scope.spawn(|| {
             let _written = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
             is_read.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -93,7 +93,7 @@ fn to_ask_a_proxy_something_takes_no_look_at_the_systems_authorities() {
         command.env("SSL_CERT_FILE", &pipe);
         let status = home.finish(command);
         let was_read = is_read.load(std::sync::atomic::Ordering::SeqCst);
-        // Lets the other one go.
+        // Unblocks the writer.
         if !was_read {
             fs::File::open(&pipe).unwrap();
         }
@@ -104,7 +104,7 @@ fn to_ask_a_proxy_something_takes_no_look_at_the_systems_authorities() {
 }
 
 #[test]
-fn a_daemon_keeps_a_log_for_its_user_alone_with_paths_and_without_queries_or_secrets() {
+fn daemon_log_is_private_and_has_no_secrets() {
     for (more, each_request) in [("", false), (", -v, '3'", true)] {
         let home = with_headers(more);
         let query = home.watch.secret("query");
@@ -114,7 +114,7 @@ fn a_daemon_keeps_a_log_for_its_user_alone_with_paths_and_without_queries_or_sec
         assert_eq!(fs::metadata(log).unwrap().permissions().mode() & 0o777, 0o600);
         let text = fs::read_to_string(log).unwrap();
         home.watch.text(&text);
-        assert!(text.contains("info: the proxy listens"), "{text}");
+        assert!(text.contains("info: proxy listening"), "{text}");
         assert_eq!(text.contains("method=GET path=/version code=200"), each_request, "{text}");
         home.run(&["proxy", "stop"]);
     }
@@ -122,7 +122,7 @@ fn a_daemon_keeps_a_log_for_its_user_alone_with_paths_and_without_queries_or_sec
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_daemon_is_not_left_with_secrets_of_others_in_its_environment() {
+fn daemon_environment_has_no_secrets() {
     let home = with_headers("");
     let mut command = home.command(&["get", "/readyz"]);
     command.env("SOMEBODYS_TOKEN", "x").env("AWS_PROFILE", "mine");
@@ -132,10 +132,10 @@ fn a_daemon_is_not_left_with_secrets_of_others_in_its_environment() {
     home.run(&["proxy", "stop"]);
 }
 
-/// That is, `AWS_PROFILE=mine` and nothing of somebody's.
+/// Checks that the environment has `AWS_PROFILE=mine` and no secrets of other programs.
 #[cfg(target_os = "linux")]
 fn has_only_its_own_environment(pid: &serde_json::Value) {
-    // Only root can look into it, since it is closed to others.
+    // Only root can read it, because the process is not dumpable.
     match fs::read(format!("/proc/{pid}/environ")) {
         Ok(text) => {
             let text = String::from_utf8_lossy(&text);
@@ -147,7 +147,7 @@ fn has_only_its_own_environment(pid: &serde_json::Value) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_plugin_in_the_foreground_has_no_secrets_of_others_and_a_log_for_as_long_as_it_lives() {
+fn foreground_plugin_has_clean_environment_and_log() {
     let home = with_headers(", --foreground, -v, '3'");
     let mut command = home.command(&["get", "/watch?interval_ms=10"]);
     command.env("SOMEBODYS_TOKEN", "x").env("AWS_PROFILE", "mine").stdout(std::process::Stdio::piped());
@@ -159,7 +159,7 @@ fn a_plugin_in_the_foreground_has_no_secrets_of_others_and_a_log_for_as_long_as_
     let log = std::path::Path::new(listed[0]["log"].as_str().unwrap());
     let text = fs::read_to_string(log).unwrap();
     home.watch.text(&text);
-    assert!(text.contains("info: the proxy listens"), "{text}");
+    assert!(text.contains("info: proxy listening"), "{text}");
     assert!(text.contains("method=GET path=/watch code=200"), "{text}");
     client.kill().unwrap();
     client.wait().unwrap();
@@ -172,14 +172,14 @@ fn a_plugin_in_the_foreground_has_no_secrets_of_others_and_a_log_for_as_long_as_
     panic!("the log of a proxy that is gone stays");
 }
 
-/// The names of the proxies that are running.
-fn names(home: &Home) -> Vec<String> {
+/// Returns the names of the running proxies.
+fn names(home: &Sandbox) -> Vec<String> {
     let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
     listed.as_array().unwrap().iter().map(|proxy| proxy["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn a_policy_is_held_by_a_proxy_of_its_own_and_whoever_is_refused_is_told_by_what() {
+fn each_policy_has_its_proxy_and_names_the_rule() {
     let home = with_headers("");
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     let headers = home.path("headers");
@@ -201,22 +201,25 @@ fn a_policy_is_held_by_a_proxy_of_its_own_and_whoever_is_refused_is_told_by_what
         (rules[0], &["get", "/api/v1/namespaces/shop/pods/web/exec"], "--read-only"),
         (rules[1], &["get", "/api/v1/namespaces/shop/pods/web/%65xec"], "--deny exec"),
         (rules[1], &["get", "/readyz", "--as", "root"], "--deny impersonate"),
-        (rules[2], &["get", "/api/v1/secrets"], "no --allow covers it"),
-        (rules[2], &["get", "/readyz/../api/v1/secrets"], "cannot judge"),
+        (rules[2], &["get", "/api/v1/secrets"], "no matching --allow"),
+        (rules[2], &["get", "/readyz/../api/v1/secrets"], "cannot be checked"),
     ] {
         home.write_config(&user(&format!("headers, --file, '{}', {rule}", headers.display())));
-        let ran = home.run(args);
-        assert_ne!(ran.code, Some(0), "{args:?}");
-        let told = format!("{}{}", ran.stdout, ran.stderr);
-        assert!(told.contains(by) && told.contains("set by the arguments of `credlet proxy`"), "{args:?}: {ran:?}");
+        let output = home.run(args);
+        assert_ne!(output.code, Some(0), "{args:?}");
+        let output = format!("{}{}", output.stdout, output.stderr);
+        assert!(
+            output.contains(by) && output.contains("set by the arguments of `credlet proxy`"),
+            "{args:?}: {output:?}"
+        );
     }
     assert_eq!(home.server.counts().requests, before, "none of them went on");
     home.run(&["proxy", "stop", "--all"]);
 }
 
 #[test]
-fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
-    // Only root can play two users.
+fn root_proxy_is_shared_with_a_group() {
+    // Only root can start processes of two users.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -233,11 +236,10 @@ fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
     let socket = listed[0]["shared"].as_str().unwrap().to_owned();
     assert!(home.run(&["proxy", "status"]).data().contains(&socket));
 
-    // Somebody else, at home elsewhere, with a copy of the program: ours may be where others do not get.
+    // Another user with a copy of the program, because the original may be in a private directory.
     let theirs = tempfile::tempdir().unwrap();
     let program = theirs.path().join("program");
-    // By another process: what this one has open to write, if only for a moment, a program that another test starts just
-    // then has as well, and then it cannot be run.
+    // Written by another process: a child of another test could inherit the open file, and the program could not be executed (ETXTBSY).
     #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
     let copied = std::process::Command::new("cp").arg(CREDLET).arg(&program).status().unwrap();
     assert!(copied.success());
@@ -255,9 +257,9 @@ fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
         command.env("KUBECONFIG", theirs.path().join("config")).current_dir("/").stdin(std::process::Stdio::null());
         std::os::unix::process::CommandExt::uid(&mut command, uid);
         std::os::unix::process::CommandExt::gid(&mut command, gid);
-        let ran = home.finish(command);
+        let output = home.finish(command);
         let _ = fs::remove_dir_all(theirs.path().join("credlet"));
-        ran
+        output
     };
     for name in ["config", "ca.pem", "program"] {
         open(&theirs.path().join(name));
@@ -268,7 +270,7 @@ fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
     let stranger = ask(64_004, 64_002, &["get", "/readyz"]);
     assert_ne!(stranger.code, Some(0));
     assert!(stranger.stderr.to_lowercase().contains("permission denied"), "{stranger:?}");
-    // Whoever listens sees each request: a member who shares one has no clients but its own.
+    // A member of the group cannot share the proxy with others: the proxy of a member accepts only that member's clients.
     std::os::unix::fs::chown(&socket, Some(64_003), None).unwrap();
     let other = ask(64_004, GROUP, &["get", "/readyz"]);
     assert!(other.stderr.contains("belongs to another user"), "{other:?}");
@@ -276,56 +278,56 @@ fn a_proxy_of_roots_is_shared_with_a_group_whose_members_join_it() {
 }
 
 #[test]
-fn a_proxy_that_says_nothing_does_not_hide_the_others() {
+fn ls_skips_unresponsive_proxy() {
     let home = with_headers("");
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
-    let listed = |home: &Home| home.run(&["proxy", "ls", "-o", "json"]);
+    let listed = |home: &Sandbox| home.run(&["proxy", "ls", "-o", "json"]);
     let proxies: serde_json::Value = serde_json::from_str(listed(&home).data()).unwrap();
     let pid = i32::try_from(proxies[0]["pid"].as_i64().unwrap()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     home.write_config(&user(&format!("headers, --plain, --file, '{}'", home.path("headers").display())));
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-    let ran = listed(&home);
+    let output = listed(&home);
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
-    let others: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(others.as_array().map(Vec::len), Some(1), "{ran:?}");
+    let others: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(others.as_array().map(Vec::len), Some(1), "{output:?}");
     assert_ne!(others[0]["name"], proxies[0]["name"]);
-    assert!(ran.stderr.contains("did not answer") && ran.stderr.contains("kill -CONT"), "{ran:?}");
+    assert!(output.stderr.contains("timed out after") && output.stderr.contains("kill -CONT"), "{output:?}");
     home.run(&["proxy", "stop", "--all"]).data();
 }
 
 #[test]
-fn a_client_without_locks_is_told_what_to_do() {
+fn reports_client_without_lock_file() {
     let home = with_headers("");
     let mut command = home.command(&["proxy", "headers", "--file", home.path("headers").to_str().unwrap()]);
     let info = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",
         "spec":{"interactive":false,"cluster":{"server":"https://127.0.0.1:1"}}}"#;
     command.env("KUBERNETES_EXEC_INFO", info);
-    let ran = home.finish(command);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
-    assert!(ran.stderr.contains("knows nothing of exec proxies"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("credlet bridge convert"), "{}", ran.stderr);
+    let output = home.finish(command);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""));
+    assert!(output.stderr.contains("does not support exec proxies"), "{}", output.stderr);
+    assert!(output.stderr.contains("credlet bridge convert"), "{}", output.stderr);
 }
 
 #[test]
-fn switched_off_it_does_nothing() {
+fn disabled_proxy_does_nothing() {
     let home = with_headers("");
     let mut command = home.command(&["get", "/readyz"]);
     command.env("CLIENT_EXEC_PROXY", "false");
-    let ran = home.finish(command);
-    assert_ne!(ran.code, Some(0));
-    assert!(ran.stderr.contains("switched off by CLIENT_EXEC_PROXY"), "{}", ran.stderr);
+    let output = home.finish(command);
+    assert_ne!(output.code, Some(0));
+    assert!(output.stderr.contains("disabled by CLIENT_EXEC_PROXY"), "{}", output.stderr);
     for args in [&["run", "--", "true"][..], &["bridge", "convert"]] {
         let mut command = home.command(args);
         command.env("CLIENT_EXEC_PROXY", "0");
-        assert!(home.finish(command).stderr.contains("switched off"), "{args:?}");
+        assert!(home.finish(command).stderr.contains("are disabled by"), "{args:?}");
     }
 }
 
 #[test]
-fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
-    let home = Home::empty();
+fn reports_invalid_arguments_without_pin() {
+    let home = Sandbox::empty();
     let pin = home.watch.secret("pin");
     let with_pin = format!("pkcs11:token=a?pin-value={}", pin.expose());
     for (args, wanted) in [
@@ -333,51 +335,51 @@ fn mistakes_in_the_words_are_said_and_no_pin_is_repeated() {
         (vec!["proxy", "headers"], "--file"),
         (vec!["proxy", "exec"], "PLUGIN"),
         (vec!["proxy", "file", "--key", "/k"], "--certificate"),
-        (vec!["proxy", "file", "--key", "k", "--certificate", "/c"], "its full path"),
+        (vec!["proxy", "file", "--key", "k", "--certificate", "/c"], "must be an absolute path"),
         (vec!["proxy", "sigv4", "--linger", "soon"], "--linger"),
-        (vec!["proxy", "sigv4", "--max-life", "0"], "serves nobody"),
+        (vec!["proxy", "sigv4", "--max-life", "0"], "must be greater than 0"),
         (vec!["proxy", "exec", "--deny", "exec,ecex", "--", "x"], "one of exec, attach"),
         (vec!["proxy", "exec", "--allow", "/api", "--", "x"], "verbs and a path"),
-        (vec!["proxy", "exec", "--socket-group", "no such group", "--", "x"], "there is no such group"),
+        (vec!["proxy", "exec", "--socket-group", "no such group", "--", "x"], "unknown group"),
         (vec!["proxy", "exec", "--socket-dir", "/x", "--", "x"], "--socket-group"),
-        (vec!["proxy", "join", "s.sock"], "its full path"),
-        (vec!["proxy", "stop", "nobody"], "no proxy is called"),
+        (vec!["proxy", "join", "s.sock"], "must be an absolute path"),
+        (vec!["proxy", "stop", "nobody"], "no running proxy named"),
         (vec!["proxy", "status"], "no proxy is running"),
         (vec!["run"], "COMMAND"),
     ] {
-        let ran = home.run(&args);
-        assert_eq!(ran.code, Some(2), "{args:?}");
-        assert!(ran.stderr.contains(wanted), "{args:?}: {}", ran.stderr);
+        let output = home.run(&args);
+        assert_eq!(output.code, Some(2), "{args:?}");
+        assert!(output.stderr.contains(wanted), "{args:?}: {}", output.stderr);
     }
     for option in ["--linger", "--max-life"] {
-        let told = home.run(&["proxy", "sigv4", option, "soon"]).stderr;
-        assert!(told.contains("1m30s") && !told.contains("no limit"), "{told}");
+        let output = home.run(&["proxy", "sigv4", option, "soon"]).stderr;
+        assert!(output.contains("1m30s") && !output.contains("no limit"), "{output}");
     }
-    for (uri, wanted) in [("pkcs12:", "begins with `pkcs11:`"), (with_pin.as_str(), "holds a PIN")] {
-        let ran = home.run(&["proxy", "pkcs11", uri]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
-        assert!(ran.stderr.contains(wanted) && !ran.stderr.contains(pin.expose()), "{}", ran.stderr);
-        let ran = home.run(&["bridge", "convert", "--", "pkcs11", uri]);
-        assert!(!ran.stderr.contains(pin.expose()), "{}", ran.stderr);
+    for (uri, wanted) in [("pkcs12:", "must begin with `pkcs11:`"), (with_pin.as_str(), "`pin-value` is not allowed")] {
+        let output = home.run(&["proxy", "pkcs11", uri]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
+        assert!(output.stderr.contains(wanted) && !output.stderr.contains(pin.expose()), "{}", output.stderr);
+        let output = home.run(&["bridge", "convert", "--", "pkcs11", uri]);
+        assert!(!output.stderr.contains(pin.expose()), "{}", output.stderr);
     }
 }
 
 #[test]
-fn without_a_cluster_it_says_how_to_name_one() {
+fn reports_missing_cluster() {
     let home = with_headers("");
     let headers = home.path("headers");
     let plugin = ["proxy", "headers", "--file", headers.to_str().unwrap()];
-    let told = |more: &[&str]| {
+    let output = |more: &[&str]| {
         let mut command = home.command(&[&plugin, more].concat());
         command.current_dir(home.dir.path()).env(
             "KUBERNETES_EXEC_INFO",
             r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}"#,
         );
-        let ran = home.finish(command);
-        assert_eq!(ran.code, Some(1));
-        ran.stderr
+        let output = home.finish(command);
+        assert_eq!(output.code, Some(1));
+        output.stderr
     };
-    assert!(told(&[]).contains("provideClusterInfo: true"));
-    let relative = told(&["--server", "https://a", "--certificate-authority", "ca.pem"]);
-    assert!(relative.contains("ca.pem: it must be named by its full path"), "{relative}");
+    assert!(output(&[]).contains("provideClusterInfo: true"));
+    let relative = output(&["--server", "https://a", "--certificate-authority", "ca.pem"]);
+    assert!(relative.contains("ca.pem: must be an absolute path"), "{relative}");
 }

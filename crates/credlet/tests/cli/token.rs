@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use credlet_testkit::plugin::Plugin;
+use credlet_testkit::plugin::TestPlugin;
 
-use super::support::{Home, exec};
+use super::support::{Sandbox, exec};
 
 #[test]
-fn text_json_and_yaml_mask_secrets_unless_told_to_reveal_them() {
-    let (home, _plugin, token) = Home::with_token_plugin();
+fn masks_secrets_unless_revealed() {
+    let (home, _plugin, token) = Sandbox::with_token_plugin();
     for format in ["text", "json", "yaml"] {
         let masked = home.run(&["token", "-o", format]);
         home.watch.text(masked.data());
@@ -14,13 +14,13 @@ fn text_json_and_yaml_mask_secrets_unless_told_to_reveal_them() {
         let revealed = home.run(&["token", "-o", format, "--reveal"]);
         assert!(revealed.data().contains(token.expose()), "{format}");
     }
-    // It is for looking, so the server is left alone.
+    // The command sends no request.
     assert_eq!(home.server.counts().connections, 0);
 }
 
 #[test]
-fn formats_that_are_made_to_be_used_show_the_token() {
-    let (home, _plugin, token) = Home::with_token_plugin();
+fn raw_formats_contain_the_token() {
+    let (home, _plugin, token) = Sandbox::with_token_plugin();
     let token = token.expose();
     assert_eq!(home.run(&["token", "-o", "raw"]).data(), format!("{token}\n"));
     assert_eq!(home.run(&["token", "-o", "header"]).data(), format!("Authorization: Bearer {token}\n"));
@@ -30,12 +30,12 @@ fn formats_that_are_made_to_be_used_show_the_token() {
 }
 
 #[test]
-fn it_says_where_the_token_is_from_how_long_it_took_and_when_it_ends() {
-    let home = Home::empty();
-    let plugin = Plugin::answering("a token").expiring_in(Duration::from_secs(3000));
+fn shows_source_duration_and_expiry() {
+    let home = Sandbox::empty();
+    let plugin = TestPlugin::answering("a token").expiring_in(Duration::from_secs(3000));
     home.write_config(&exec(&plugin, "Never"));
-    let ran = home.run(&["token"]);
-    let text = ran.data();
+    let output = home.run(&["token"]);
+    let text = output.data();
     assert!(text.contains(&format!("source   plugin `{}` (", plugin.command().display())), "{text}");
     assert!(text.contains(".kube/config, line 14)\n"), "{text}");
     assert!(text.contains(" min)\n"), "{text}");
@@ -46,14 +46,17 @@ fn it_says_where_the_token_is_from_how_long_it_took_and_when_it_ends() {
 }
 
 #[test]
-fn a_certificate_is_no_token() {
-    let home = Home::empty();
+fn reports_certificate_without_token() {
+    let home = Sandbox::empty();
     let identity = home.ca.client("ada").issue();
     home.watch.adopt("key", identity.key_pem());
-    let plugin = Plugin::new().answers_with_certificate(identity.cert_pem(), identity.key_pem());
+    let plugin = TestPlugin::new().answers_with_certificate(identity.cert_pem(), identity.key_pem());
     home.write_config(&exec(&plugin, "Never"));
-    let ran = home.run(&["token", "-o", "raw"]);
-    assert!(ran.failure(3).contains("hint: the credential is a client certificate: `-o exec-credential`"), "{ran:?}");
+    let output = home.run(&["token", "-o", "raw"]);
+    assert!(
+        output.failure(3).contains("hint: the credential is a client certificate: print it with `-o exec-credential`"),
+        "{output:?}"
+    );
     let masked = home.run(&["token", "-o", "json"]);
     home.watch.text(masked.data());
     let used = home.run(&["token", "-o", "exec-credential"]).json();
@@ -61,26 +64,26 @@ fn a_certificate_is_no_token() {
 }
 
 #[test]
-fn a_password_is_a_header() {
-    let home = Home::empty();
+fn prints_basic_authorization() {
+    let home = Sandbox::empty();
     let password = home.watch.secret("password");
     home.write_config("{}");
     let args = ["token", "--username", "ada", "--password", password.expose()];
     home.watch.text(home.run(&args).data());
-    let ran = home.run(&[&args[..], &["-o", "header"]].concat());
-    assert!(ran.data().starts_with("Authorization: Basic "), "{ran:?}");
+    let output = home.run(&[&args[..], &["-o", "header"]].concat());
+    assert!(output.data().starts_with("Authorization: Basic "), "{output:?}");
 }
 
 #[test]
-fn nobody_has_no_token() {
-    let home = Home::of("{}");
+fn anonymous_user_has_no_token() {
+    let home = Sandbox::with_user("{}");
     assert!(home.run(&["token"]).data().contains("requests are anonymous"));
     home.run(&["token", "-o", "raw"]).failure(3);
 }
 
 #[test]
-fn a_token_file_is_read() {
-    let home = Home::empty();
+fn reads_token_file() {
+    let home = Sandbox::empty();
     let token = home.watch.secret("token");
     std::fs::write(home.path("token"), token.expose()).unwrap();
     home.write_config("{tokenFile: ../token}");

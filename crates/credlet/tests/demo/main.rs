@@ -1,4 +1,4 @@
-//! The demo, as a new user runs it.
+//! Tests of `credlet demo`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,10 +9,10 @@ mod terminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A place for temporary files, in which whatever the demo forgets is found.
-struct Place(tempfile::TempDir);
+/// A directory for temporary files, to find files that the demo does not remove.
+struct DemoSandbox(tempfile::TempDir);
 
-impl Place {
+impl DemoSandbox {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -35,12 +35,12 @@ impl Place {
         (output, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
     }
 
-    fn left_behind(&self) -> Vec<PathBuf> {
+    fn leftovers(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }
 
-/// All tokens of the demo are JWTs, which all begin so, and all keys are PEM.
+/// Fails if the text contains a JWT or a PEM key.
 #[track_caller]
 fn assert_no_secret(text: &str) {
     for sign in ["eyJ", "PRIVATE KEY", "ZXlK"] {

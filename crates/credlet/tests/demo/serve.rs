@@ -6,50 +6,50 @@ use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Place, assert_no_secret};
+use crate::{DemoSandbox, assert_no_secret};
 
-/// A demo that stays up.
-struct Served {
-    place: Place,
+/// A running `credlet demo --serve`.
+struct ServedDemo {
+    sandbox: DemoSandbox,
     child: Child,
     explained: String,
 }
 
-impl Served {
+impl ServedDemo {
     fn start() -> Self {
-        let place = Place::new();
+        let sandbox = DemoSandbox::new();
         let mut child =
-            place.credlet(&["demo", "--serve"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            sandbox.credlet(&["demo", "--serve"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap());
         let mut explained = String::new();
-        while !explained.contains("Ctrl-C ends it") {
+        while !explained.contains("Press Ctrl-C to stop it") {
             assert_ne!(lines.read_line(&mut explained).unwrap(), 0, "{explained}");
         }
-        Self { place, child, explained }
+        Self { sandbox, child, explained }
     }
 
     fn kubeconfig(&self) -> &str {
         self.explained.split_once("export KUBECONFIG=").unwrap().1.lines().next().unwrap()
     }
 
-    /// The exit code and what was printed, both sides.
+    /// Runs credlet. Returns its exit code, standard output and standard error.
     fn credlet(&self, args: &[&str]) -> (i32, String) {
-        let (output, stdout, stderr) = self.place.run(&[args, &["--kubeconfig", self.kubeconfig()]].concat());
+        let (output, stdout, stderr) = self.sandbox.run(&[args, &["--kubeconfig", self.kubeconfig()]].concat());
         (output.status.code().unwrap(), stdout + &stderr)
     }
 
-    /// What it said of requests.
+    /// Stops the demo. Returns its request log.
     fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         assert_eq!(self.child.wait().unwrap().signal(), Some(2));
-        assert!(self.place.left_behind().is_empty(), "{:?}", self.place.left_behind());
+        assert!(self.sandbox.leftovers().is_empty(), "{:?}", self.sandbox.leftovers());
         let mut log = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
         log
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedDemo {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -57,8 +57,8 @@ impl Drop for Served {
 }
 
 #[test]
-fn it_stays_up_for_both_users_until_control_c() {
-    let served = Served::start();
+fn serves_both_users_until_ctrl_c() {
+    let served = ServedDemo::start();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let kubeconfig = Path::new(served.kubeconfig());
     assert_eq!((mode(kubeconfig), mode(kubeconfig.parent().unwrap())), (0o600, 0o700));
@@ -74,19 +74,17 @@ fn it_stays_up_for_both_users_until_control_c() {
 
     assert_no_secret(&served.explained);
     let log = served.stop();
-    for line in [
-        "200 GET /readyz  ada (JTI=1)\n",
-        "200 GET /readyz  grace (X509SHA256=",
-        "401 GET /readyz  a token that is not ours\n",
-    ] {
+    for line in
+        ["200 GET /readyz  ada (JTI=1)\n", "200 GET /readyz  grace (X509SHA256=", "401 GET /readyz  invalid token\n"]
+    {
         assert!(log.contains(line), "{line} in {log}");
     }
     assert_no_secret(&log);
 }
 
 #[test]
-fn its_server_answers_as_an_api_server_does() {
-    let served = Served::start();
+fn behaves_like_an_api_server() {
+    let served = ServedDemo::start();
     let answers = |args: &[&str], wanted: &str| {
         let (_, text) = served.credlet(args);
         assert!(text.contains(wanted), "{args:?}: {text}");

@@ -3,19 +3,19 @@ use std::time::Duration;
 
 use credlet_testkit::pty::Pty;
 
-use crate::{Place, assert_no_secret};
+use crate::{DemoSandbox, assert_no_secret};
 
-const SOON: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn start(place: &Place, args: &[&str], envs: &[(&str, &str)]) -> Pty {
-    let dir = place.path().to_str().unwrap();
+fn start(sandbox: &DemoSandbox, args: &[&str], envs: &[(&str, &str)]) -> Pty {
+    let dir = sandbox.path().to_str().unwrap();
     let envs =
         [("TMPDIR", dir), ("HOME", dir), ("TERM", "xterm"), ("NO_COLOR", "")].into_iter().chain(envs.iter().copied());
     Pty::spawn(env!("CARGO_BIN_EXE_credlet"), args.iter().copied(), envs)
 }
 
-/// What is left of a line without control sequences.
-fn bare(line: &str) -> String {
+/// Removes control sequences from a line.
+fn strip_control_sequences(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
     while let Some((before, behind)) = rest.split_once("\u{1b}[") {
@@ -26,29 +26,29 @@ fn bare(line: &str) -> String {
 }
 
 #[test]
-fn a_terminal_shows_a_picture_that_is_drawn_over_itself() {
-    let place = Place::new();
-    let mut pty = start(&place, &["demo", "--rounds", "1"], &[]);
-    pty.read_until("All of it held.", SOON);
+fn redraws_in_place() {
+    let sandbox = DemoSandbox::new();
+    let mut pty = start(&sandbox, &["demo", "--rounds", "1"], &[]);
+    pty.read_until("All checks passed.", TIMEOUT);
     assert!(pty.wait().success(), "{}", pty.screen());
     let screen = pty.screen();
     assert!(screen.contains("\u{1b}[21A\r") && screen.contains("\u{1b}[32m ✓ "), "{screen}");
     assert!(screen.contains("certificate") && screen.contains("plugin runs"), "{screen}");
-    // Hidden while it draws, and given back.
+    // The cursor is hidden while drawing and shown at the end.
     assert!(screen.starts_with("\u{1b}[?25l") && screen.ends_with("\u{1b}[?25h"), "{screen}");
     for line in screen.split('\n') {
-        let bare = bare(line);
-        assert!(bare.chars().count() <= 80, "{bare}");
+        let strip_control_sequences = strip_control_sequences(line);
+        assert!(strip_control_sequences.chars().count() <= 80, "{strip_control_sequences}");
     }
     assert_no_secret(&screen);
-    assert!(place.left_behind().is_empty());
+    assert!(sandbox.leftovers().is_empty());
 }
 
 #[test]
-fn without_colours_if_somebody_wants_none() {
-    let place = Place::new();
-    let mut pty = start(&place, &["demo", "--rounds", "1"], &[("NO_COLOR", "1")]);
-    pty.read_until("✓ building a client", SOON);
+fn respects_no_color() {
+    let sandbox = DemoSandbox::new();
+    let mut pty = start(&sandbox, &["demo", "--rounds", "1"], &[("NO_COLOR", "1")]);
+    pty.read_until("✓ building a client", TIMEOUT);
     pty.send(b"\x03");
     pty.wait();
     let screen = pty.screen();
@@ -58,24 +58,24 @@ fn without_colours_if_somebody_wants_none() {
 }
 
 #[test]
-fn on_a_terminal_that_cannot_move_there_are_lines() {
-    let place = Place::new();
-    let mut pty = start(&place, &["demo", "--rounds", "1"], &[("TERM", "dumb")]);
-    pty.read_until(" ✓ building a client", SOON);
+fn prints_lines_on_a_dumb_terminal() {
+    let sandbox = DemoSandbox::new();
+    let mut pty = start(&sandbox, &["demo", "--rounds", "1"], &[("TERM", "dumb")]);
+    pty.read_until(" ✓ building a client", TIMEOUT);
     pty.send(b"\x03");
     pty.wait();
     assert!(!pty.screen().contains('\u{1b}'), "{}", pty.screen());
 }
 
 #[test]
-fn control_c_ends_it_gives_the_cursor_back_and_leaves_nothing() {
-    let place = Place::new();
-    let mut pty = start(&place, &["demo"], &[]);
-    pty.read_until("✓", SOON);
+fn ctrl_c_restores_the_cursor() {
+    let sandbox = DemoSandbox::new();
+    let mut pty = start(&sandbox, &["demo"], &[]);
+    pty.read_until("✓", TIMEOUT);
     pty.send(b"\x03");
     assert_eq!(pty.wait().signal(), Some(2));
     let screen = pty.screen();
     let (_, after) = screen.rsplit_once("\u{1b}[?25l").unwrap();
     assert!(after.contains("\u{1b}[?25h"), "{after}");
-    assert!(place.left_behind().is_empty());
+    assert!(sandbox.leftovers().is_empty());
 }

@@ -7,10 +7,10 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::{CREDLET, Node};
+use crate::{CREDLET, Sandbox};
 
 /// Asks our provider, which asks a docker credential helper that is this shell script.
-fn ask(node: &Node, helper: &str, version: &str, image: &str) -> Output {
+fn ask(node: &Sandbox, helper: &str, version: &str, image: &str) -> Output {
     let helpers = node.dir.path().join("helpers");
     fs::create_dir_all(&helpers).unwrap();
     let script = helpers.join("docker-credential-script");
@@ -38,7 +38,7 @@ fn ask(node: &Node, helper: &str, version: &str, image: &str) -> Output {
     output
 }
 
-fn helper(node: &Node) -> String {
+fn helper(node: &Sandbox) -> String {
     format!(
         "cat >/dev/null; echo '{{\"ServerURL\":\"x\",\"Username\":\"ada\",\"Secret\":\"{}\"}}'",
         node.password.expose()
@@ -46,8 +46,8 @@ fn helper(node: &Node) -> String {
 }
 
 #[test]
-fn it_reads_all_of_the_question_and_answers_with_one_object_in_its_version() {
-    let node = Node::new();
+fn responds_in_request_version() {
+    let node = Sandbox::new();
     for version in ["v1alpha1", "v1beta1", "v1"] {
         let output = ask(&node, &helper(&node), version, "a.io/team/app");
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -61,8 +61,8 @@ fn it_reads_all_of_the_question_and_answers_with_one_object_in_its_version() {
 }
 
 #[test]
-fn it_always_says_how_widely_its_answer_is_good_and_has_keys_for_nothing_but_what_it_was_asked() {
-    let node = Node::new();
+fn states_scope_and_only_requested_keys() {
+    let node = Sandbox::new();
     let some: Value = serde_json::from_slice(&ask(&node, &helper(&node), "v1", "a.io:5000/team/app").stdout).unwrap();
     let keys: Vec<_> = some["auth"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!((keys, &some["cacheKeyType"]), (vec!["a.io:5000"], &Value::from("Registry")));
@@ -76,8 +76,8 @@ fn it_always_says_how_widely_its_answer_is_good_and_has_keys_for_nothing_but_wha
 }
 
 #[test]
-fn it_complains_on_standard_error_without_the_secrets_of_whom_it_asked() {
-    let node = Node::new();
+fn stderr_has_no_secrets() {
+    let node = Sandbox::new();
     let secret = node.password.expose();
     let answer = helper(&node);
     let leaky = format!("{answer}; echo 'giving {secret} away' >&2");

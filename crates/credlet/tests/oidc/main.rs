@@ -1,4 +1,4 @@
-//! `credlet plugin oidc` as a process: what a full disk, a kill and a private certificate authority do to it.
+//! `credlet plugin oidc` as a process: full disks, killed processes, private certificate authorities, logout.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use credlet_api::Secret;
-use credlet_testkit::ca::Ca;
-use credlet_testkit::logs::Watch;
-use credlet_testkit::server::{Answering, Server};
+use credlet_testkit::ca::TestCa;
+use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::server::{FakeApiServer, ResponseFuture};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -23,54 +23,55 @@ const CREDLET: &str = env!("CARGO_BIN_EXE_credlet");
 const V1: &str =
     r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}}"#;
 
-/// An issuer behind TLS at which clients log in by themselves, and a home for the one who does.
-struct Stand {
+/// A TLS issuer for client credentials, and a home directory.
+struct Sandbox {
     dir: TempDir,
-    watch: Watch,
+    watch: LeakCheck,
     token: Secret,
-    ca: Ca,
-    server: Server,
-    issuer: Arc<Issuer>,
+    ca: TestCa,
+    server: FakeApiServer,
+    issuer: Arc<FakeIssuer>,
 }
 
-/// What the issuer knows.
+/// State of the issuer.
 #[derive(Default)]
-struct Issuer {
+struct FakeIssuer {
     token: String,
     url: Mutex<String>,
-    /// How often tokens were asked for.
-    asked: watch::Sender<usize>,
-    /// Whether nobody is answered who asks for tokens.
+    /// Number of token requests.
+    requests: watch::Sender<usize>,
+    /// Whether token requests get no response.
     silent: watch::Sender<bool>,
     headers: Mutex<Vec<http::HeaderMap>>,
 }
 
-impl Issuer {
-    fn answer(self: &Arc<Self>, request: Request<Incoming>) -> ControlFlow<Answering, Request<Incoming>> {
+impl FakeIssuer {
+    fn respond(self: &Arc<Self>, request: Request<Incoming>) -> ControlFlow<ResponseFuture, Request<Incoming>> {
         let issuer = Arc::clone(self);
         self.headers.lock().unwrap().push(request.headers().clone());
         let path = request.uri().path().to_owned();
         ControlFlow::Break(Box::pin(async move {
             let url = issuer.url.lock().unwrap().clone();
             let answer = if path == "/token" {
-                issuer.asked.send_modify(|asked| *asked += 1);
+                issuer.requests.send_modify(|requests| *requests += 1);
                 issuer.silent.subscribe().wait_for(|silent| !silent).await.unwrap();
                 json!({"access_token": issuer.token, "expires_in": 3600})
             } else {
-                json!({"issuer": url, "token_endpoint": format!("{url}/token"), "jwks_uri": format!("{url}/keys")})
+                json!({"issuer": url, "token_endpoint": format!("{url}/token"),
+                    "authorization_endpoint": format!("{url}/login"), "jwks_uri": format!("{url}/keys")})
             };
             http::Response::new(Full::new(Bytes::from(answer.to_string())).boxed_unsync())
         }))
     }
 }
 
-impl Stand {
+impl Sandbox {
     fn new() -> Self {
-        let (dir, watch, ca) = (tempfile::tempdir().unwrap(), Watch::new(), Ca::new());
+        let (dir, watch, ca) = (tempfile::tempdir().unwrap(), LeakCheck::new(), TestCa::new());
         let token = watch.secret("token");
-        let issuer = Arc::new(Issuer { token: token.expose().to_owned(), ..Issuer::default() });
-        let answering = Arc::clone(&issuer);
-        let server = Server::setup(&ca).answering(move |request| answering.answer(request)).start_in_thread();
+        let issuer = Arc::new(FakeIssuer { token: token.expose().to_owned(), ..FakeIssuer::default() });
+        let responder = Arc::clone(&issuer);
+        let server = FakeApiServer::setup(&ca).answering(move |request| responder.respond(request)).start_in_thread();
         *issuer.url.lock().unwrap() = server.url();
         fs::write(dir.path().join("ca.pem"), ca.pem()).unwrap();
         Self { dir, watch, token, ca, server, issuer }
@@ -91,6 +92,7 @@ impl Stand {
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("HOME", self.dir.path()).env("PATH", "/usr/bin:/bin");
+        command.env("CREDLET_TEST_ACCOUNT_HOME", self.dir.path());
         command.env("KUBERNETES_EXEC_INFO", V1).env("CREDLET_OIDC_CLIENT_SECRET", "s3cr3t-of-a-robot");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -102,7 +104,7 @@ impl Stand {
         command
     }
 
-    /// Its answer, and what it said besides.
+    /// Returns the credential and standard error.
     fn ran(&self, output: &Output) -> (Option<Value>, String) {
         let stderr = String::from_utf8(output.stderr.clone()).unwrap();
         self.watch.text(&stderr);
@@ -116,30 +118,30 @@ impl Stand {
         stderr
     }
 
-    /// Waits until tokens were asked for so often.
-    fn until_asked(&self, times: usize) {
+    /// Waits for this number of token requests.
+    fn wait_for_requests(&self, times: usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut asked = self.issuer.asked.subscribe();
-        runtime.block_on(asked.wait_for(|asked| *asked >= times)).unwrap();
+        let mut requests = self.issuer.requests.subscribe();
+        runtime.block_on(requests.wait_for(|requests| *requests >= times)).unwrap();
     }
 }
 
 #[test]
-fn an_issuer_with_a_private_authority_is_believed_with_it_and_not_without() {
-    let stand = Stand::new();
-    let without: Vec<_> = stand.flags().into_iter().filter(|flag| !flag.contains("authority")).collect();
-    let output = stand.plugin("get-token", &without).output().unwrap();
-    let (answer, stderr) = stand.ran(&output);
-    assert!(answer.is_none() && stderr.contains("is not accepted"), "{stderr}");
+fn private_ca_of_issuer_must_be_configured() {
+    let sandbox = Sandbox::new();
+    let without: Vec<_> = sandbox.flags().into_iter().filter(|flag| !flag.contains("authority")).collect();
+    let output = sandbox.plugin("get-token", &without).output().unwrap();
+    let (answer, stderr) = sandbox.ran(&output);
+    assert!(answer.is_none() && stderr.contains("invalid certificate of"), "{stderr}");
 
-    stand.token(&stand.plugin("get-token", &stand.flags()).output().unwrap());
-    let data = base64(stand.ca.pem());
+    sandbox.token(&sandbox.plugin("get-token", &sandbox.flags()).output().unwrap());
+    let data = base64(sandbox.ca.pem());
     let by_data = [without.as_slice(), &[format!("--certificate-authority-data={data}")]].concat();
-    stand.token(&stand.plugin("get-token", &by_data).output().unwrap());
+    sandbox.token(&sandbox.plugin("get-token", &by_data).output().unwrap());
     let unchecked = [without.as_slice(), &["--insecure-skip-tls-verify".to_owned()]].concat();
-    stand.token(&stand.plugin("get-token", &unchecked).output().unwrap());
-    // Whom one believes is part of what a login is kept by, and not how that is said.
-    assert_eq!(*stand.issuer.asked.borrow(), 2);
+    sandbox.token(&sandbox.plugin("get-token", &unchecked).output().unwrap());
+    // The trusted authority is part of the login's key, independent of the flag that states it.
+    assert_eq!(*sandbox.issuer.requests.borrow(), 2);
 }
 
 fn base64(text: &str) -> String {
@@ -157,64 +159,64 @@ fn base64(text: &str) -> String {
 }
 
 #[test]
-fn on_a_full_disk_there_is_a_token_and_one_warning_and_nothing_is_left() {
-    let stand = Stand::new();
+fn full_disk_warns_once_and_returns_a_token() {
+    let sandbox = Sandbox::new();
     for _ in 0..2 {
-        let mut shell = stand.command("/bin/sh");
-        // No file may grow beyond nothing, which is how a full disk looks to the one who writes.
+        let mut shell = sandbox.command("/bin/sh");
+        // A file size limit of 0 has the effect of a full disk.
         shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", CREDLET, "plugin", "oidc", "get-token"]);
-        let stderr = stand.token(&shell.args(stand.flags()).output().unwrap());
-        assert_eq!(stderr.matches("warning: the login cannot be kept").count(), 1, "{stderr}");
+        let stderr = sandbox.token(&shell.args(sandbox.flags()).output().unwrap());
+        assert_eq!(stderr.matches("warning: failed to store the login").count(), 1, "{stderr}");
     }
-    assert_eq!(*stand.issuer.asked.borrow(), 2);
-    let left: Vec<_> = fs::read_dir(stand.tokens()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(*sandbox.issuer.requests.borrow(), 2);
+    let left: Vec<_> = fs::read_dir(sandbox.tokens()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.to_str().unwrap().ends_with(".lock")), "{left:?}");
 }
 
 #[test]
-fn on_a_disk_that_takes_nothing_there_is_a_token_all_the_same() {
-    let stand = Stand::new();
-    // Ours, private, and nobody can make a file there, not even root.
-    let flags = [stand.flags().as_slice(), &["--token-cache-dir=/proc/self/fd".to_owned()]].concat();
-    let stderr = stand.token(&stand.plugin("get-token", &flags).output().unwrap());
+fn read_only_directory_returns_a_token() {
+    let sandbox = Sandbox::new();
+    // A private directory of this user in which not even root can create files.
+    let flags = [sandbox.flags().as_slice(), &["--token-cache-dir=/proc/self/fd".to_owned()]].concat();
+    let stderr = sandbox.token(&sandbox.plugin("get-token", &flags).output().unwrap());
     assert_eq!(stderr.matches("warning: ").count(), 1, "{stderr}");
 }
 
 #[test]
-fn whoever_is_killed_while_logging_in_holds_nobody_up() {
-    let stand = Stand::new();
-    stand.issuer.silent.send_replace(true);
-    let flags = stand.flags();
-    let start = || stand.plugin("get-token", &flags).spawn().unwrap();
+fn killed_login_releases_the_lock() {
+    let sandbox = Sandbox::new();
+    sandbox.issuer.silent.send_replace(true);
+    let flags = sandbox.flags();
+    let start = || sandbox.plugin("get-token", &flags).spawn().unwrap();
     let mut first: Child = start();
-    stand.until_asked(1);
+    sandbox.wait_for_requests(1);
     let second = start();
     first.kill().unwrap();
     first.wait().unwrap();
-    // The second one has the lock now, and asks in its turn.
-    stand.until_asked(2);
-    stand.issuer.silent.send_replace(false);
-    stand.token(&second.wait_with_output().unwrap());
-    stand.token(&start().wait_with_output().unwrap());
-    assert_eq!(*stand.issuer.asked.borrow(), 2, "it was kept");
+    // The second process has the lock now and sends its request.
+    sandbox.wait_for_requests(2);
+    sandbox.issuer.silent.send_replace(false);
+    sandbox.token(&second.wait_with_output().unwrap());
+    sandbox.token(&start().wait_with_output().unwrap());
+    assert_eq!(*sandbox.issuer.requests.borrow(), 2, "the token was stored");
 }
 
 #[test]
 fn headers_are_sent_with_every_request() {
-    let stand = Stand::new();
-    let flags = [stand.flags().as_slice(), &["--oidc-request-header=X-Tenant=blue,X-More=a=b".to_owned()]].concat();
-    stand.token(&stand.plugin("get-token", &flags).output().unwrap());
-    let headers = stand.issuer.headers.lock().unwrap();
+    let sandbox = Sandbox::new();
+    let flags = [sandbox.flags().as_slice(), &["--oidc-request-header=X-Tenant=blue,X-More=a=b".to_owned()]].concat();
+    sandbox.token(&sandbox.plugin("get-token", &flags).output().unwrap());
+    let headers = sandbox.issuer.headers.lock().unwrap();
     assert!(headers.len() >= 2);
     assert!(headers.iter().all(|headers| headers["x-tenant"] == "blue" && headers["x-more"] == "a=b"));
 }
 
 #[test]
-fn a_context_says_which_login_is_meant() {
-    let stand = Stand::new();
-    let kubeconfig = stand.dir.path().join("kubeconfig");
-    let words = |words: &[String]| words.iter().map(|word| format!("{word:?}, ")).collect::<String>();
-    // One behind a cache, one without, and one that is another plugin.
+fn flags_are_taken_from_the_context() {
+    let sandbox = Sandbox::new();
+    let kubeconfig = sandbox.dir.path().join("kubeconfig");
+    let quote = |args: &[String]| args.iter().map(|arg| format!("{arg:?}, ")).collect::<String>();
+    // One with a cache, one without, and another plugin.
     let text = format!(
         "current-context: wrapped\nclusters: []\ncontexts:\n- {{name: wrapped, context: {{user: wrapped}}}}\n\
          - {{name: plain, context: {{user: plain}}}}\n- {{name: other, context: {{user: other}}}}\nusers:\n\
@@ -222,31 +224,110 @@ fn a_context_says_which_login_is_meant() {
          env: [{{name: CREDLET_OIDC_CLIENT_SECRET, value: s3cr3t-of-a-robot}}]}}}}}}\n\
          - {{name: plain, user: {{exec: {{command: credlet-oidc, args: [get-token, {flags}]}}}}}}\n\
          - {{name: other, user: {{exec: {{command: aws, args: [eks]}}}}}}\n",
-        flags = words(&stand.flags())
+        flags = quote(&sandbox.flags())
     );
     fs::write(&kubeconfig, text).unwrap();
     let run = |verb: &str, args: &[&str]| {
-        let args: Vec<_> = args.iter().map(|word| (*word).to_owned()).collect();
-        let mut command = stand.plugin(verb, &args);
+        let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let mut command = sandbox.plugin(verb, &args);
         let output = command.env("KUBECONFIG", &kubeconfig).env_remove("CREDLET_OIDC_CLIENT_SECRET").output().unwrap();
-        let (_, stderr) = stand.ran(&output);
+        let (_, stderr) = sandbox.ran(&output);
         (String::from_utf8(output.stdout).unwrap(), stderr)
     };
     let file = ["--kubeconfig", kubeconfig.to_str().unwrap()];
-    let url = stand.server.url();
+    let url = sandbox.server.url();
     assert_eq!(run("login", &file).0, format!("Logged in at {url} as robot.\n"));
-    assert_eq!(fs::read_dir(stand.tokens()).unwrap().count(), 2, "a login and its lock");
+    assert_eq!(fs::read_dir(sandbox.tokens()).unwrap().count(), 2, "a login and its lock");
     assert_eq!(run("logout", &["--context", "wrapped"]).0, format!("Logged out robot at {url}.\n"));
     assert!(run("login", &["--context", "plain"]).1.contains("`--oidc-client-secret` is missing"));
     let other_place = ["--context", "wrapped", "--token-cache-dir", "/proc/self/fd"];
-    assert!(run("login", &other_place).1.contains("warning: "), "what is given counts more");
+    assert!(run("login", &other_place).1.contains("warning: "), "flags override the kubeconfig");
     assert!(run("logout", &["--context", "other"]).1.contains("is `aws`"));
-    assert!(run("logout", &["--context", "none"]).1.contains("there is no context \"none\""));
+    assert!(run("logout", &["--context", "none"]).1.contains("context \"none\" not found"));
 
     run("login", &["--context", "wrapped"]);
     run("login", &["--context", "wrapped", "--oidc-extra-scope=more"]);
     let (stdout, _) = run("logout", &["--all"]);
     assert_eq!(stdout, format!("Logged out robot at {url}.\n").repeat(2));
-    assert_eq!(run("logout", &["--all"]).0, "Nobody is logged in.\n");
-    assert_eq!(run("status", &[]).0, "Nobody is logged in.\n");
+    assert_eq!(run("logout", &["--all"]).0, "No logins are stored.\n");
+    assert_eq!(run("status", &[]).0, "No logins are stored.\n");
+}
+
+/// The policy also applies to the browser command of a kubeconfig.
+#[test]
+fn browser_command_requires_permission() {
+    let sandbox = Sandbox::new();
+    let trace = sandbox.dir.path().join("trace");
+    let script = sandbox.dir.path().join("evil");
+    fs::write(&script, format!("#!/bin/sh\necho run >{}\n", trace.display())).unwrap();
+    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let kuberc = format!(
+        "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\n\
+         credentialPluginAllowlist: [{{command: {CREDLET}}}, {{command: credlet-oidc}}]\n"
+    );
+    fs::create_dir(sandbox.dir.path().join(".kube")).unwrap();
+    fs::write(sandbox.dir.path().join(".kube/kuberc"), kuberc).unwrap();
+    let script = script.to_str().unwrap();
+    let usual = ["--grant-type=authcode", "--listen-address=127.0.0.1:0", "--authentication-timeout-sec=1"];
+    for (flag, browser) in [(Some(format!("--browser-command={script}")), ""), (None, script)] {
+        let flags = sandbox.flags().into_iter().skip(1).chain(usual.map(str::to_owned)).chain(flag);
+        let mut command = sandbox.plugin("get-token", &flags.collect::<Vec<_>>());
+        command.env("BROWSER", browser).env("KUBERC", "off").env("XDG_CONFIG_HOME", "/nonexistent");
+        let output = command.output().unwrap();
+        let (answer, stderr) = sandbox.ran(&output);
+        assert!(answer.is_none(), "{stderr}");
+        assert!(!stderr.contains("A browser window opens"), "{stderr}");
+        assert!(!trace.exists(), "{stderr}");
+    }
+}
+
+/// A cached token is served by every form of the cache, and by none after a logout.
+#[test]
+fn logout_invalidates_the_plugin_cache() {
+    use std::os::unix::fs::symlink;
+    let sandbox = Sandbox::new();
+    let bin = sandbox.dir.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    for name in ["credlet", "credlet-oidc", "credlet-cache-credlet-oidc", "kubelogin"] {
+        symlink(CREDLET, bin.join(name)).unwrap();
+    }
+    let forms: [&[&str]; 4] = [
+        &["credlet", "cache", "--", "credlet-oidc"],
+        &["credlet", "cache", "--cache-dir", "chosen", "--", "kubelogin"],
+        &["credlet-cache-credlet-oidc"],
+        &["credlet", "cache", "--", "credlet", "plugin", "oidc"],
+    ];
+    let requests = || *sandbox.issuer.requests.borrow();
+    let serve = |form: &[&str]| {
+        let mut command = sandbox.command(bin.join(form[0]).to_str().unwrap());
+        command
+            .env("PATH", &bin)
+            .current_dir(sandbox.dir.path())
+            .args(&form[1..])
+            .arg("get-token")
+            .args(sandbox.flags());
+        sandbox.token(&command.output().unwrap());
+    };
+    let logouts: [&[&str]; 2] = [&["logout"], &["logout", "--all"]];
+    for logout in logouts {
+        for form in forms {
+            serve(form);
+            // Without a stored login the plugin would have to send a request.
+            fs::remove_dir_all(sandbox.tokens()).unwrap();
+            let before = requests();
+            serve(form);
+            assert_eq!(requests(), before, "{form:?} is not cached");
+            // Creates a login to log out of.
+            sandbox.token(&sandbox.plugin("get-token", &sandbox.flags()).output().unwrap());
+            let before = requests();
+            let flags = if logout.len() == 1 { sandbox.flags() } else { Vec::new() };
+            let mut command = sandbox.command(CREDLET);
+            // From another environment.
+            command.args(["plugin", "oidc"]).args(logout).args(flags).env("OS_USERNAME", "ada").env("TERM", "xterm");
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            serve(form);
+            assert_eq!(requests(), before + 1, "{form:?} was served after {logout:?}");
+        }
+    }
 }

@@ -1,11 +1,11 @@
-//! Where we differ from clientcmd on purpose. Each reason has its line in `docs/behaviour.md`, and each takes what both
-//! sides said: that we refuse something is no excuse for refusing anything else.
+//! Deliberate differences from clientcmd. Each reason is listed in `docs/behaviour.md` and depends on both results, so that it
+//! excuses only the difference it describes.
 
 use serde_json::Value;
 
 use crate::comparison::Difference;
 
-/// Why these answers to the same files may differ.
+/// Returns the reason why these results for the same files may differ.
 pub(super) fn reason(files: &[String], overrides: &Value, difference: &Difference<'_>) -> Option<&'static str> {
     let outcome = |answer: &Value| answer["outcome"].as_str().unwrap_or_default().to_owned();
     let error = difference.theirs["error"].as_str().unwrap_or_default();
@@ -17,11 +17,11 @@ pub(super) fn reason(files: &[String], overrides: &Value, difference: &Differenc
         ("load", "ok" | "use") if error.contains("yaml: ") && json() => {
             Some("a file that is JSON is read as JSON, whatever its keys")
         }
-        ("ok" | "use", "load") if why.contains("-data` that is not base64") && lists_bytes(files) => {
+        ("ok" | "use", "load") if why.contains("-data`: expected base64") && lists_bytes(files) => {
             Some("data is text, not a list of bytes")
         }
         ("ok" | "use", "load")
-            if why.contains("`users[].user.token` that is not a string") && has_twice(files, "token") =>
+            if why.contains("invalid `users[].user.token`: expected a string") && has_twice(files, "token") =>
         {
             Some("in YAML too, what is there twice must be right twice")
         }
@@ -30,19 +30,19 @@ pub(super) fn reason(files: &[String], overrides: &Value, difference: &Differenc
     }
 }
 
-/// Clientcmd has this configuration, and we have these mistakes: one of them must be ours to find.
+/// clientcmd accepts the files, credlet reports these errors: one of them must be a deliberate check.
 fn refused(config: &Value, why: &str) -> Option<&'static str> {
     let text = |name: &str| config[name].as_str().unwrap_or_default();
     let server = text("server").to_ascii_lowercase();
     let scheme = server.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| !scheme.is_empty());
     let holds = |name: &str, what: &str| text(name).contains(what);
-    if why.contains("`server` has no scheme") && scheme.is_none() {
+    if why.contains("missing scheme in `server`") && scheme.is_none() {
         return Some("a server without a scheme is an error (W32)");
     }
-    if why.contains("`server` has a scheme other than") && !matches!(scheme, Some("http" | "https")) {
+    if why.contains("unsupported scheme in `server`") && !matches!(scheme, Some("http" | "https")) {
         return Some("a server with another scheme is an error at once");
     }
-    if why.contains("`server` has a user name in it") && authority(&server).contains('@') {
+    if why.contains("`server` must not contain a user name") && authority(&server).contains('@') {
         return Some("a server with a user name in it is an error");
     }
     if why.contains("`server` is not an address") && !connectable(&server) {
@@ -57,15 +57,16 @@ fn refused(config: &Value, why: &str) -> Option<&'static str> {
     if why.contains("contains a NUL character") && config["exec"].to_string().contains("\\u0000") {
         return Some("what no process can be given is an error at once");
     }
-    if why.contains("`certificate-authority` holds no certificate") && config["ca"] == "" {
+    if why.contains("missing PEM certificate in `certificate-authority`") && config["ca"] == "" {
         return Some("a file of authorities without a certificate is an error");
     }
-    if why.contains("`client-certificate` holds no certificate") && !holds("certificate", "-----BEGIN CERTIFICATE")
-        || why.contains("`client-key` holds no private key") && !holds("key", "PRIVATE KEY-----")
+    if why.contains("missing PEM certificate in `client-certificate`")
+        && !holds("certificate", "-----BEGIN CERTIFICATE")
+        || why.contains("missing PEM private key in `client-key`") && !holds("key", "PRIVATE KEY-----")
     {
         return Some("files of certificates and keys are looked at at once");
     }
-    if why.contains("holds a line break or another control character") && text("token").contains(char::is_control) {
+    if why.contains("contains a line break or another control character") && text("token").contains(char::is_control) {
         return Some("a token with a control character fits into no header (W27)");
     }
     if scheme == Some("http") && !why.contains("`server`") && !why.contains("`proxy-url`") {
@@ -74,7 +75,7 @@ fn refused(config: &Value, why: &str) -> Option<&'static str> {
     None
 }
 
-/// Clientcmd has this error, and we have this configuration.
+/// clientcmd reports this error, credlet accepts the files.
 fn taken(error: &str, config: &Value) -> Option<&'static str> {
     if error == "tls: private key does not match public key" && config["certificate"] != "" {
         return Some("whether certificate and key belong together is seen when the client is built");
@@ -96,7 +97,7 @@ fn taken(error: &str, config: &Value) -> Option<&'static str> {
     None
 }
 
-/// Both have a configuration, and not the same.
+/// Both accept the files with different results.
 fn changed(files: &[String], overrides: &Value, theirs: &Value, ours: &Value) -> Option<&'static str> {
     let only = |names: &[&str]| {
         theirs
@@ -112,7 +113,7 @@ fn changed(files: &[String], overrides: &Value, theirs: &Value, ours: &Value) ->
     {
         return Some("--token also drops a tokenFile (16)");
     }
-    // YAML 1.1 knows more line breaks, and folds them like any other.
+    // YAML 1.1 has more line breaks and folds them.
     let breaks = ['\u{85}', '\u{2028}', '\u{2029}', '\u{feff}'];
     let json = |text: &String| text.contains(breaks) && serde_json::from_str::<Value>(text).is_ok();
     files.iter().any(json).then_some("a file that is JSON is read as JSON, whatever its line breaks")
@@ -123,7 +124,7 @@ fn authority(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// Whether its escapes stand for text.
+/// Returns whether its percent-escapes decode to UTF-8.
 fn is_utf8(text: &str) -> bool {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -134,7 +135,7 @@ fn is_utf8(text: &str) -> bool {
     String::from_utf8(bytes).is_ok()
 }
 
-/// Whether somebody could connect there without more ado.
+/// Returns whether the address can be connected to.
 fn connectable(url: &str) -> bool {
     let place = authority(url);
     let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
@@ -143,12 +144,12 @@ fn connectable(url: &str) -> bool {
         None => (place, true),
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c);
-    // Only an address in brackets has a use for these.
+    // Only valid within brackets.
     let odd = host.contains(['%', ':']) && !host.starts_with('[');
     port && !host.is_empty() && !odd && url.chars().all(plain)
 }
 
-/// Whether a member with this name may stand twice in one object.
+/// Returns whether a member of this name occurs twice in one object.
 fn has_twice(files: &[String], name: &str) -> bool {
     let twice = |text: &String| {
         let lines = text.lines().filter(|line| line.trim_start().starts_with(&format!("{name}:"))).count();
@@ -157,7 +158,7 @@ fn has_twice(files: &[String], name: &str) -> bool {
     files.iter().any(twice)
 }
 
-/// Whether some `…-data` is a list.
+/// Returns whether a `…-data` field is a list.
 fn lists_bytes(files: &[String]) -> bool {
     let list = |text: &str| {
         let text = text.trim_start_matches(['"', ':']).trim_start();

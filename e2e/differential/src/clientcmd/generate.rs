@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use crate::address;
 use crate::random::{self, json as any, maybe, pick, rarely};
 
-/// Few names, so that files meet.
+/// Few names, so that files define the same entries.
 const NAMES: &[&str] = &["one", "two", "three"];
 
 pub(super) fn case(rng: &mut Rng) -> Value {
@@ -31,7 +31,7 @@ fn name(rng: &mut Rng) -> Value {
     if rarely(rng, 200) { odd(rng) } else { pick(rng, NAMES).into() }
 }
 
-/// Some files should be without a fault from the first line to the last.
+/// Some files must be completely valid.
 fn text(rng: &mut Rng) -> String {
     if rarely(rng, 8) {
         random::text(rng)
@@ -40,7 +40,7 @@ fn text(rng: &mut Rng) -> String {
     }
 }
 
-/// What does not belong here.
+/// An invalid value.
 fn odd(rng: &mut Rng) -> Value {
     match rng.usize(..4) {
         0 => {
@@ -75,14 +75,14 @@ fn config(rng: &mut Rng) -> Value {
             config.insert(list.to_owned(), odd(rng));
             continue;
         }
-        // Each name at most once, for most files.
+        // Most files have each name at most once.
         let names: Vec<Value> = match rng.usize(..60) {
             0 => (0..2).map(|_| pick(rng, NAMES).into()).collect(),
             _ => NAMES.iter().filter(|_| rng.usize(..20) > 0).map(|name| (*name).into()).collect(),
         };
         let entries = names.into_iter().map(|name| {
             let mut entry = Map::new();
-            // Entries without a name: clientcmd finds them by contexts that name nobody, and we do not.
+            // Entries without a name: clientcmd selects them for contexts without a name, credlet does not.
             entry.insert("name".to_owned(), name);
             if !rarely(rng, 60) {
                 let value = if rarely(rng, 300) { odd(rng) } else { of(rng) };
@@ -247,7 +247,7 @@ fn user(rng: &mut Rng) -> Value {
         Value::Object(provider)
     });
     maybe(rng, 8, &mut user, "as", |rng| (pick(rng, &["bob", "bob", ""])).into());
-    // Alone they are refused.
+    // Rejected on their own.
     let n = if user.contains_key("as") { 2 } else { 80 };
     maybe(rng, n, &mut user, "as-uid", |rng| (pick(rng, &["7", ""])).into());
     maybe(rng, n, &mut user, "as-groups", |rng| if rarely(rng, 40) { odd(rng) } else { json!(["g", text(rng)]) });

@@ -10,21 +10,21 @@ use std::path::Path;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::comparison::{Comparison, Difference, Reference};
+use crate::comparison::{Comparison, Difference, ReferenceProgram};
 use crate::decode::fill;
 use crate::document;
-use crate::pki::Pki;
+use crate::pki::TestPki;
 
-pub(crate) struct ClientCmd<'a> {
-    pki: &'a Pki,
+pub(crate) struct ClientCmdComparison<'a> {
+    pki: &'a TestPki,
 }
 
-impl<'a> ClientCmd<'a> {
-    pub(crate) fn new(pki: &'a Pki) -> Self {
+impl<'a> ClientCmdComparison<'a> {
+    pub(crate) fn new(pki: &'a TestPki) -> Self {
         Self { pki }
     }
 
-    /// Two directories with the same files in them, so that it shows from which one a relative path starts.
+    /// Two directories with the same files, to detect the base directory of relative paths.
     fn furnish(&self, dir: &Path) {
         for dir in [dir.to_owned(), dir.join("sub")] {
             fs::create_dir_all(&dir).expect("a directory");
@@ -39,13 +39,13 @@ impl<'a> ClientCmd<'a> {
     }
 }
 
-impl Comparison for ClientCmd<'_> {
+impl Comparison for ClientCmdComparison<'_> {
     fn name(&self) -> &'static str {
         "clientcmd"
     }
 
-    fn reference(&self) -> Reference {
-        Reference::Oracle("clientcmd")
+    fn reference(&self) -> ReferenceProgram {
+        ReferenceProgram::OracleProcess("clientcmd")
     }
 
     fn generate(&self, rng: &mut Rng) -> Value {
@@ -62,7 +62,7 @@ impl Comparison for ClientCmd<'_> {
             let place = file["place"].as_str().unwrap_or_default();
             let path =
                 if place == "sub" { format!("{root}/sub/config{index}") } else { format!("{root}/config{index}") };
-            // What an earlier case left there is not part of this one.
+            // Removes the files of earlier cases.
             let _ = fs::remove_file(&path);
             if place != "nowhere" {
                 let mut doc = file["doc"].clone();
@@ -89,11 +89,15 @@ impl Comparison for ClientCmd<'_> {
     fn plain(&self, theirs: &mut Value) {
         theirs.as_object_mut().expect("an answer").remove("error");
         let Some(config) = theirs.get_mut("config") else { return };
-        // A file's token is trimmed by whoever reads it next.
+        // A token from a file is trimmed when it is read.
         if config["tokenFile"] != "" {
             config["token"] = config["token"].as_str().unwrap_or_default().trim().into();
         }
-        // Nobody sends a password without a name.
+        // client-go leaves carriage returns and line separators in a hint, which would reach the terminal.
+        if let Some(hint) = config.get_mut("exec").and_then(|exec| exec.get_mut("installHint")) {
+            *hint = credlet_api::escape_control_chars(hint.as_str().unwrap_or_default()).into();
+        }
+        // A password without a user name is never sent.
         if config["username"] == "" {
             config["password"] = "".into();
         }

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use credlet_client::kubeconfig::{HeaderCredential, KubeconfigError, LoadingRules, Overrides, Resolved};
-use credlet_core::FixedEnv;
+use credlet_exec::FixedEnv;
+use credlet_kubeconfig::{ConfigOverrides, HeaderCredential, KubeconfigError, LoadingRules, ResolvedConfig};
 use serde_json::{Value, json};
 
-/// Also the text of the error.
+/// Returns the result and the error text.
 pub(super) fn answer(query: &Value) -> (Value, String) {
     let env = FixedEnv::default().in_dir("/");
     let files = query["files"].as_array().into_iter().flatten().filter_map(Value::as_str).map(PathBuf::from);
@@ -18,10 +18,10 @@ pub(super) fn answer(query: &Value) -> (Value, String) {
     }
 }
 
-fn overrides(given: &Value) -> Overrides {
+fn overrides(given: &Value) -> ConfigOverrides {
     let text = |name: &str| given[name].as_str().map(str::to_owned);
     let flag = |name: &str| given[name] == true;
-    let mut overrides = Overrides::default();
+    let mut overrides = ConfigOverrides::default();
     overrides.context = text("context");
     overrides.cluster = text("cluster");
     overrides.user = text("user");
@@ -44,8 +44,8 @@ fn overrides(given: &Value) -> Overrides {
     overrides
 }
 
-/// In the oracle's words.
-fn summary(resolved: &Resolved) -> Value {
+/// Encodes the configuration in the oracle's format.
+fn summary(resolved: &ResolvedConfig) -> Value {
     let https = resolved.server.value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
     let (mut token, mut token_file, mut username, mut password) =
         (String::new(), String::new(), String::new(), String::new());
@@ -70,7 +70,7 @@ fn summary(resolved: &Resolved) -> Value {
         "context": resolved.context.as_ref().map_or("", |context| &context.value),
         "server": resolved.server.value,
         "namespace": resolved.namespace.value,
-        // Over plain http nobody looks at these.
+        // Not used over plain http.
         "tlsServerName": if https { resolved.tls.server_name.as_ref().map_or("", |name| &name.value) } else { "" },
         "insecure": https && resolved.tls.insecure_skip_verify.value,
         "ca": if https { authority.map(|ca| String::from_utf8_lossy(&ca.pem).into_owned()).unwrap_or_default() } else { String::new() },

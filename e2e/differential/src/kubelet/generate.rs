@@ -1,33 +1,33 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use super::Kubelet;
+use super::KubeletComparison;
 use crate::random::{json as any, maybe, pick, rarely, text};
 
-pub(super) fn case(about: Kubelet, rng: &mut Rng) -> Value {
+pub(super) fn case(about: KubeletComparison, rng: &mut Rng) -> Value {
     match about {
-        Kubelet::Name => json!({"image": written(rng)}),
-        Kubelet::Match => {
+        KubeletComparison::Name => json!({"image": written(rng)}),
+        KubeletComparison::Match => {
             let image = if rarely(rng, 8) { pattern(rng) } else { full(rng) };
             let pattern = if rng.bool() { near(rng, &image) } else { pattern(rng) };
             json!({"pattern": pattern, "image": image})
         }
-        Kubelet::Keyring => {
+        KubeletComparison::Keyring => {
             let image = full(rng);
             let keys = (0..rng.usize(..6)).map(|_| if rng.bool() { near(rng, &image) } else { key(rng) });
             let keys: Vec<String> = keys.collect();
             json!({"keys": keys, "image": image})
         }
-        Kubelet::Config => json!({"doc": config(rng), "style": pick(rng, &["yaml", "yaml", "json", "flow"])}),
-        Kubelet::Request => json!({
+        KubeletComparison::Config => json!({"doc": config(rng), "style": pick(rng, &["yaml", "yaml", "json", "flow"])}),
+        KubeletComparison::Request => json!({
             "version": pick(rng, &["v1", "v1beta1", "v1alpha1"]), "image": text(rng), "token": if rng.bool() { text(rng) } else { String::new() },
             "annotations": annotations(rng),
         }),
-        Kubelet::Response => {
+        KubeletComparison::Response => {
             let version = pick(rng, &["v1", "v1", "v1beta1", "v1alpha1"]);
             json!({"version": version, "doc": response(rng, version), "style": pick(rng, &["json", "json", "json", "pretty"])})
         }
-        Kubelet::Key => json!({
+        KubeletComparison::Key => json!({
             "image": full(rng), "namespace": text(rng), "account": text(rng), "uid": text(rng), "token": text(rng),
             "annotations": annotations(rng), "byToken": rng.bool(),
         }),
@@ -75,7 +75,7 @@ fn host(rng: &mut Rng) -> &'static str {
     pick(rng, HOSTS)
 }
 
-/// As people write it.
+/// An image name as users write it.
 fn written(rng: &mut Rng) -> String {
     const DIGEST: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let mut image =
@@ -104,7 +104,7 @@ fn written(rng: &mut Rng) -> String {
     }
 }
 
-/// In full, as a provider is asked.
+/// A normalised image name, as in a provider request.
 fn full(rng: &mut Rng) -> String {
     format!("{}/{}", host(rng), pick(rng, PATHS))
 }
@@ -164,7 +164,7 @@ fn pattern(rng: &mut Rng) -> String {
     format!("{}{host}{path}", if rarely(rng, 12) { pick(rng, &["https://", "http://", " ", "//"]) } else { "" })
 }
 
-/// A pattern that fits, or would but for one thing.
+/// A pattern that matches, or differs in one detail.
 fn near(rng: &mut Rng, image: &str) -> String {
     let (host, path) = image.split_once('/').unwrap_or((image, ""));
     let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
@@ -207,7 +207,7 @@ const DURATIONS: &[&str] = &[
     "9999999h", "1h 1m", "5S", "1ns",
 ];
 
-/// Mostly what belongs there.
+/// Mostly a valid value.
 fn some(rng: &mut Rng, value: Value) -> Value {
     if rarely(rng, 60) { any(rng, 1) } else { value }
 }

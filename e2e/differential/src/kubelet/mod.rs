@@ -1,4 +1,4 @@
-//! The kubelet's image credential providers: one comparison for each thing it does with text.
+//! The kubelet's image credential providers: one comparison per function that processes text.
 
 mod generate;
 mod ours;
@@ -9,12 +9,12 @@ use std::path::Path;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::comparison::{Comparison, Difference, Reference};
+use crate::comparison::{Comparison, Difference, ReferenceProgram};
 use crate::document;
 
-/// What is asked about.
+/// The function to compare.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Kubelet {
+pub(crate) enum KubeletComparison {
     Name,
     Match,
     Keyring,
@@ -24,17 +24,17 @@ pub(crate) enum Kubelet {
     Key,
 }
 
-impl Kubelet {
+impl KubeletComparison {
     pub(crate) const ALL: [Self; 7] =
         [Self::Name, Self::Match, Self::Keyring, Self::Config, Self::Request, Self::Response, Self::Key];
 
-    /// The oracle's word for it.
+    /// The oracle's name for it.
     fn ask(self) -> &'static str {
         &self.name()["image-".len()..]
     }
 }
 
-impl Comparison for Kubelet {
+impl Comparison for KubeletComparison {
     fn name(&self) -> &'static str {
         match self {
             Self::Name => "image-name",
@@ -47,8 +47,8 @@ impl Comparison for Kubelet {
         }
     }
 
-    fn reference(&self) -> Reference {
-        Reference::Oracle("kubelet")
+    fn reference(&self) -> ReferenceProgram {
+        ReferenceProgram::OracleProcess("kubelet")
     }
 
     fn generate(&self, rng: &mut Rng) -> Value {
@@ -83,11 +83,11 @@ impl Comparison for Kubelet {
         if let Some(error) = theirs.get_mut("error") {
             *error = "".into();
         }
-        // A pattern that is none matches nothing, wherever it is used.
+        // An invalid pattern matches nothing.
         if *self == Self::Match && theirs.get("error").is_some() {
             *theirs = json!({"matched": false});
         }
-        // Expired already is as good as not remembered.
+        // An expired entry counts as not cached.
         if theirs["nanoseconds"].as_i64().is_some_and(|lifetime| lifetime < 0) {
             theirs["nanoseconds"] = 0.into();
         }

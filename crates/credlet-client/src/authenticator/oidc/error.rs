@@ -1,139 +1,137 @@
-use credlet_api::Fault;
+use credlet_api::DocumentError;
 use http::StatusCode;
 
-use crate::conn;
-use crate::kubeconfig::FileProblem;
+use credlet_platform::fs::ReadError;
 
-/// Why an ID token that has expired could not be renewed. The variants stand in the order of who must act: whoever wrote
-/// the kubeconfig, the person who has to log in, the network, the issuer's operator, nobody.
+/// Failed refresh of an ID token. Variants are ordered by cause: kubeconfig, login of the user, network, issuer, shutdown.
 ///
-/// None of them holds a token, a client secret, or anything else that an issuer has sent.
+/// No variant holds a token, a client secret or other data of an issuer's response.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OidcError {
-    /// Without this setting nothing can be renewed.
+    /// A setting that a refresh needs is missing.
     #[error(
-        "the id-token cannot be renewed because `{0}` is missing in the user's auth-provider: log in again, \
+        "failed to refresh the id-token: `{0}` is missing in the user's auth-provider; log in again, \
          or use `exec` with kubelogin or with `credlet plugin oidc`"
     )]
     Missing(&'static str),
-    /// Tokens do not travel in the clear.
+    /// The issuer URL is invalid; it must be `https`.
     #[error(
-        "the id-token cannot be renewed because `idp-issuer-url` in the user's auth-provider {0}: correct it, \
+        "failed to refresh the id-token: `idp-issuer-url` in the user's auth-provider {0}; correct it, \
          or use `exec` with kubelogin or with `credlet plugin oidc`"
     )]
-    Issuer(&'static str),
+    AuthenticatorSource(&'static str),
     /// The file with the issuer's certificate authority cannot be read.
-    #[error("the file in `idp-certificate-authority` of the user's auth-provider {0}")]
-    AuthorityFile(FileProblem),
-    /// The issuer's certificate authority is none.
-    #[error("`{field}` of the user's auth-provider {reason}")]
+    #[error("invalid `idp-certificate-authority` in the user's auth-provider: the file {0}")]
+    AuthorityFile(ReadError),
+    /// The certificate authority of the issuer is invalid.
+    #[error("invalid `{field}` in the user's auth-provider: it {reason}")]
     Authority {
-        /// Where it is.
+        /// The setting.
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
-    /// The issuer does not know this client, or not by this secret.
+    /// The issuer rejected client ID or client secret.
     #[error(
-        "the issuer {host} does not accept the client: correct `client-id` and `client-secret` in the user's auth-provider"
+        "the issuer {host} rejected the client: correct `client-id` and `client-secret` in the user's auth-provider"
     )]
     Client {
-        /// The issuer.
+        /// Host of the issuer.
         host: String,
     },
-    /// The refresh token has been used up, has been revoked or is too old.
+    /// The refresh token was used, revoked or has expired.
     #[error(
-        "the issuer {host} no longer accepts the `refresh-token` in the user's auth-provider: log in again, \
+        "the issuer {host} rejected the `refresh-token` in the user's auth-provider: log in again, \
          or use `exec` with kubelogin or with `credlet plugin oidc`"
     )]
     RefreshToken {
-        /// The issuer.
+        /// Host of the issuer.
         host: String,
     },
-    /// There was no answer.
-    #[error("the issuer's {what} cannot be asked")]
+    /// The connection failed.
+    #[error("failed to fetch the issuer's {endpoint}")]
     Connection {
-        /// What was asked.
-        what: Endpoint,
-        /// Why not.
+        /// The endpoint.
+        endpoint: OidcEndpoint,
+        /// The cause.
         #[source]
-        source: conn::Error,
+        source: credlet_http::HttpError,
     },
-    /// It took too long.
-    #[error("the issuer did not renew the id-token within {} seconds", super::LIMIT.as_secs())]
+    /// The issuer did not respond in time.
+    #[error("refreshing the id-token timed out after {} seconds", super::REFRESH_TIMEOUT.as_secs())]
     TimedOut,
-    /// An answer that is no answer.
-    #[error("the issuer's {what} at {host} answered {status}{}", .code.map(|code| format!(" ({code})")).unwrap_or_default())]
+    /// The response has an unexpected status.
+    #[error("unexpected response of the issuer's {endpoint} at {host}: {status}{}", .code.map(|code| format!(" ({code})")).unwrap_or_default())]
     Status {
-        /// What was asked.
-        what: Endpoint,
-        /// Where that is.
+        /// The endpoint.
+        endpoint: OidcEndpoint,
+        /// Host of the endpoint.
         host: String,
-        /// What it said.
+        /// The status.
         status: StatusCode,
-        /// The issuer's reason, if it is one that the specification knows.
+        /// The error code of the response, if RFC 6749 defines it.
         code: Option<&'static str>,
     },
-    /// It wants to send us elsewhere.
-    #[error("the issuer's {what} at {host} sends us to another place, where no credential of ours may go")]
+    /// The response is a redirect to another server, which must not get credentials.
+    #[error("unexpected redirect of the issuer's {endpoint} at {host} to another server")]
     Redirected {
-        /// What was asked.
-        what: Endpoint,
-        /// Where that is.
+        /// The endpoint.
+        endpoint: OidcEndpoint,
+        /// Host of the endpoint.
         host: String,
     },
-    /// Larger than any honest answer.
-    #[error("the answer of the issuer's {what} at {host} is larger than 1 MiB")]
+    /// The response is larger than 1 MiB.
+    #[error("response of the issuer's {endpoint} at {host} is too large: more than 1 MiB")]
     TooLarge {
-        /// What was asked.
-        what: Endpoint,
-        /// Where that is.
+        /// The endpoint.
+        endpoint: OidcEndpoint,
+        /// Host of the endpoint.
         host: String,
     },
-    /// An answer that nobody understands.
-    #[error("the answer of the issuer's {what} at {host} {fault}")]
-    Nonsense {
-        /// What was asked.
-        what: Endpoint,
-        /// Where that is.
+    /// The response cannot be decoded.
+    #[error("invalid response of the issuer's {endpoint} at {host}: {fault}")]
+    InvalidResponse {
+        /// The endpoint.
+        endpoint: OidcEndpoint,
+        /// Host of the endpoint.
         host: String,
-        /// What is wrong with it.
-        fault: Fault,
+        /// The problem.
+        fault: DocumentError,
     },
-    /// The issuer does not say where tokens are to be had.
-    #[error("the issuer {host} names a token_endpoint that {reason}")]
+    /// The discovery document has no valid token endpoint.
+    #[error("invalid `token_endpoint` of the issuer {host}: it {reason}")]
     TokenEndpoint {
-        /// The issuer.
+        /// Host of the issuer.
         host: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
-    /// An answer without the one thing that is of use.
+    /// The response has no ID token.
     #[error(
-        "the issuer {host} renewed the login without an id_token: log in again with the scope `openid`, \
+        "missing id_token in the response of the issuer {host}: log in again with the scope `openid`, \
          or ask the issuer's operator for id_tokens on refresh"
     )]
     NoIdToken {
-        /// The issuer.
+        /// Host of the issuer.
         host: String,
     },
-    /// The runtime in which the token was being renewed has been shut down.
-    #[error("renewing the id-token was abandoned because its runtime was shut down")]
+    /// The async runtime was shut down during the refresh.
+    #[error("failed to refresh the id-token: the async runtime was shut down")]
     Abandoned,
 }
 
-/// What an issuer is asked for.
+/// Endpoint of an issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Endpoint {
-    /// The document in which it describes itself.
+pub enum OidcEndpoint {
+    /// The discovery document.
     Discovery,
-    /// Tokens.
+    /// The token endpoint.
     Token,
 }
 
-impl std::fmt::Display for Endpoint {
+impl std::fmt::Display for OidcEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Discovery => "discovery document",

@@ -1,17 +1,21 @@
-//! The `auth-provider` oidc, as client-go's: an ID token as a bearer token, renewed with a refresh token.
+//! The `auth-provider` `oidc` of client-go: an ID token as the bearer token, refreshed with a refresh token.
 //!
-//! **The path:** the ID token is used until it ends → the file is read again, in case somebody else has renewed it →
-//! the issuer is asked where it gives tokens, and then for new ones → they go back into the file.
+//! [`OidcAuthProvider`] returns the ID token of the kubeconfig until it expires. Then it reads the file again, because another
+//! process may have refreshed the token, fetches the token endpoint from the issuer's discovery document (`issuer_client`),
+//! refreshes the tokens (`refresh`) and saves them to the file (`token_store`).
 //!
-//! Two things are done that client-go leaves undone: a refused token is renewed as well, and processes that share a
-//! file take turns, so that an issuer that gives each refresh token once is asked once.
+//! Unlike client-go it also refreshes a token that the API server rejected, and processes that share a file take turns, so that
+//! a single-use refresh token is sent once.
 
-mod ask;
 mod edit;
 mod error;
-mod home;
-mod login;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod issuer_client;
 mod refresh;
+mod settings;
+mod token_store;
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -20,183 +24,191 @@ use std::time::Duration;
 
 use credlet_api::Secret;
 use credlet_api::oidc;
-use credlet_core::{Why, World};
+use credlet_exec::{FetchReason, Platform};
 use jiff::Timestamp;
 
-pub use self::error::{Endpoint, OidcError};
-use self::home::{Home, Saved};
-use self::login::{Login, Tokens};
-use crate::conn::Crypto;
-use crate::kubeconfig::{AuthProvider, Origin, Sourced};
+pub use self::error::{OidcEndpoint, OidcError};
+use self::settings::{OidcTokens, ProviderSettings};
+use self::token_store::{KubeconfigTokenStore, SaveOutcome};
+use credlet_http::CryptoBackend;
+use credlet_kubeconfig::{AuthProvider, Sourced, ValueOrigin};
 
-/// How long an issuer has for both its answers together.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Timeout for both requests to the issuer together.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A token that ends sooner than this is not begun with, as with client-go: clocks differ.
-const LEEWAY: Duration = Duration::from_secs(10);
+/// A token that expires sooner is refreshed first, as in client-go, to allow for clock skew.
+const EXPIRY_LEEWAY: Duration = Duration::from_secs(10);
 
-/// One user's login.
-pub(super) struct Provider {
-    shared: Arc<Shared>,
+/// OIDC login of one user.
+pub(super) struct OidcAuthProvider {
+    state: Arc<OidcState>,
 }
 
-struct Shared {
-    login: Login,
-    /// `None`: the kubeconfig was no file.
-    home: Option<Home>,
-    crypto: Crypto,
-    world: World,
-    /// Whether this issuer wants the client's secret in the form.
-    in_form: AtomicBool,
-    held: Mutex<Held>,
+struct OidcState {
+    settings: ProviderSettings,
+    /// `None` if the kubeconfig is not a file.
+    store: Option<KubeconfigTokenStore>,
+    crypto: CryptoBackend,
+    platform: Platform,
+    /// Whether this issuer requires the client secret in the form body instead of the header.
+    secret_in_body: AtomicBool,
+    tokens: Mutex<TokenState>,
 }
 
 #[derive(Clone)]
-struct Held {
-    tokens: Tokens,
-    /// What the file has, or had when it was last looked at. If it has something else, that is somebody else's doing.
-    on_file: Tokens,
+struct TokenState {
+    tokens: OidcTokens,
+    /// The tokens in the file when it was last read or written. If the file has others, another process has changed them.
+    in_file: OidcTokens,
 }
 
-impl Provider {
-    pub(super) fn new(provider: &Sourced<AuthProvider>, user: &str, crypto: Crypto, world: World) -> Self {
+impl OidcAuthProvider {
+    pub(super) fn new(provider: &Sourced<AuthProvider>, user: &str, crypto: CryptoBackend, platform: Platform) -> Self {
         let settings = provider.config.clone();
-        let tokens = Tokens::of(&settings);
-        let home = match &provider.origin {
-            Origin::File { path, .. } => {
-                Some(Home { path: Arc::clone(path), user: user.to_owned(), settings: settings.clone() })
+        let tokens = OidcTokens::from_config(&settings);
+        let store = match &provider.origin {
+            ValueOrigin::File { path, .. } => {
+                Some(KubeconfigTokenStore { path: Arc::clone(path), user: user.to_owned(), settings: settings.clone() })
             }
             _ => None,
         };
-        let held = Mutex::new(Held { on_file: tokens.clone(), tokens });
-        let in_form = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { login: Login(settings), home, crypto, world, in_form, held }) }
-    }
-
-    /// An ID token, and when it ends.
-    pub(super) async fn fetch(&self, why: &Why) -> Result<(Secret, Timestamp), OidcError> {
-        let held = self.shared.held().tokens.id.clone();
-        if *why == Why::Wanted
-            && let Some(ends) = self.shared.good_until(&held)
-        {
-            return Ok((held, ends));
+        let token_state = Mutex::new(TokenState { in_file: tokens.clone(), tokens });
+        let secret_in_body = AtomicBool::new(false);
+        Self {
+            state: Arc::new(OidcState {
+                settings: ProviderSettings(settings),
+                store,
+                crypto,
+                platform,
+                secret_in_body,
+                tokens: token_state,
+            }),
         }
-        // In a task of its own, because once the issuer has been asked the refresh token may be used up, and the new
-        // one must find its way into the file even if nobody waits for it any more. The limits end it soon.
-        let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move { shared.renew().await }).await.unwrap_or(Err(OidcError::Abandoned))
     }
 
-    /// Whether there is anything to renew with.
-    pub(super) fn may_run_ahead(&self) -> bool {
-        !self.shared.held().tokens.refresh.is_empty()
+    /// Returns an ID token and its expiry.
+    pub(super) async fn fetch(&self, why: &FetchReason) -> Result<(Secret, Timestamp), OidcError> {
+        let id_token = self.state.tokens().tokens.id.clone();
+        if *why == FetchReason::Miss
+            && let Some(expires) = self.state.valid_until(&id_token)
+        {
+            return Ok((id_token, expires));
+        }
+        // A separate task, because the request may use up the refresh token, and the new one must be saved even if the caller is
+        // cancelled. Timeouts bound the task.
+        let state = Arc::clone(&self.state);
+        tokio::spawn(async move { state.refresh().await }).await.unwrap_or(Err(OidcError::Abandoned))
+    }
+
+    /// Returns whether there is a refresh token.
+    pub(super) fn may_prefetch(&self) -> bool {
+        !self.state.tokens().tokens.refresh.is_empty()
     }
 }
 
-impl Shared {
-    async fn renew(self: Arc<Self>) -> Result<(Secret, Timestamp), OidcError> {
-        let _turn = match &self.home {
-            Some(home) => home.turn(&*self.world.clock, LIMIT + LIMIT / 2).await,
+impl OidcState {
+    async fn refresh(self: Arc<Self>) -> Result<(Secret, Timestamp), OidcError> {
+        let _lock = match &self.store {
+            Some(store) => store.refresh_lock(&*self.platform.clock, REFRESH_TIMEOUT + REFRESH_TIMEOUT / 2).await,
             None => None,
         };
-        if let Some(found) = self.look_again().await {
+        if let Some(found) = self.reload().await {
             return Ok(found);
         }
-        let refresh_token = self.held().tokens.refresh.clone();
+        let refresh_token = self.tokens().tokens.refresh.clone();
         let refreshed = tokio::select! {
-            refreshed = refresh::refresh(&self.login, &refresh_token, &self.in_form, &self.crypto, &self.world) => refreshed,
-            () = self.world.clock.sleep(LIMIT) => Err(OidcError::TimedOut),
+            refreshed = refresh::refresh(&self.settings, &refresh_token, &self.secret_in_body, &self.crypto, &self.platform) => refreshed,
+            () = self.platform.clock.sleep(REFRESH_TIMEOUT) => Err(OidcError::TimedOut),
         };
         let (refreshed, host) = match refreshed {
             Ok(refreshed) => refreshed,
-            // Perhaps somebody who takes no turns was quicker with it.
-            Err(error @ OidcError::RefreshToken { .. }) => return self.look_again().await.ok_or(error),
+            // A process that does not take the lock, such as kubectl, may have used the token first.
+            Err(error @ OidcError::RefreshToken { .. }) => return self.reload().await.ok_or(error),
             Err(error) => return Err(error),
         };
         let or = |new: Secret, old: Secret| if new.is_empty() { old } else { new };
         let has_id = !refreshed.id_token.is_empty();
         let tokens = {
-            let mut held = self.held();
-            held.tokens.id = or(refreshed.id_token, held.tokens.id.clone());
-            held.tokens.refresh = or(refreshed.refresh_token, refresh_token.clone());
-            held.tokens.clone()
+            let mut current = self.tokens();
+            current.tokens.id = or(refreshed.id_token, current.tokens.id.clone());
+            current.tokens.refresh = or(refreshed.refresh_token, refresh_token.clone());
+            current.tokens.clone()
         };
-        self.keep(tokens.refresh != refresh_token).await;
+        self.save(tokens.refresh != refresh_token).await;
         if !has_id {
             return Err(OidcError::NoIdToken { host });
         }
-        let id = self.held().tokens.id.clone();
-        // One that does not say when it ends is given to those who wait, and then asked for again.
-        let ends = oidc::expiry(&id).unwrap_or_else(|| self.world.clock.now());
-        Ok((id, ends))
+        let id = self.tokens().tokens.id.clone();
+        // A token without an expiry serves the waiting callers and is then refreshed again.
+        let expires = oidc::jwt_expiry(&id).unwrap_or_else(|| self.platform.clock.now());
+        Ok((id, expires))
     }
 
-    /// Takes over what somebody else has put into the file. Gives the ID token, if it is another and good.
-    async fn look_again(self: &Arc<Self>) -> Option<(Secret, Timestamp)> {
-        let shared = Arc::clone(self);
-        let found = blocking(move || shared.home.as_ref()?.tokens()).await??;
-        let mut held = self.held();
-        if found == held.on_file {
+    /// Takes over tokens that another process has saved. Returns the ID token if it is new and valid.
+    async fn reload(self: &Arc<Self>) -> Option<(Secret, Timestamp)> {
+        let state = Arc::clone(self);
+        let found = blocking(move || state.store.as_ref()?.read_tokens()).await??;
+        let mut current = self.tokens();
+        if found == current.in_file {
             return None;
         }
-        let before = std::mem::replace(&mut held.tokens, found.clone()).id;
-        held.on_file = found.clone();
-        drop(held);
-        let ends = self.good_until(&found.id).filter(|_| found.id != before)?;
-        tracing::debug!("the tokens in the kubeconfig were renewed by somebody else and are used");
-        Some((found.id, ends))
+        let before = std::mem::replace(&mut current.tokens, found.clone()).id;
+        current.in_file = found.clone();
+        drop(current);
+        let expires = self.valid_until(&found.id).filter(|_| found.id != before)?;
+        tracing::debug!("using tokens that another process has saved to the kubeconfig");
+        Some((found.id, expires))
     }
 
-    /// Puts the tokens into the file. Where that is not possible they serve this process, and its owner is told.
-    async fn keep(self: &Arc<Self>, rotated: bool) {
-        let Some(home) = &self.home else {
+    /// Saves the tokens to the file. If that fails, logs a warning; this process continues with the tokens.
+    async fn save(self: &Arc<Self>, rotated: bool) {
+        let Some(store) = &self.store else {
             if rotated {
                 tracing::warn!(
-                    "the issuer has replaced the refresh-token, and there is no kubeconfig file to put the new one into: \
-                     when this program ends, log in again"
+                    "cannot save the new refresh-token of the issuer: the kubeconfig is not a file; log in again when this program \
+                     exits"
                 );
             }
             return;
         };
-        let shared = Arc::clone(self);
+        let state = Arc::clone(self);
         let saved = blocking(move || {
-            let Held { tokens, on_file } = shared.held().clone();
-            shared.home.as_ref().map(|home| home.save(&on_file, &tokens, |id| shared.good_until(id).is_some()))
+            let TokenState { tokens, in_file } = state.tokens().clone();
+            state.store.as_ref().map(|store| store.save(&in_file, &tokens, |id| state.valid_until(id).is_some()))
         });
         match saved.await.flatten() {
-            Some(Ok(Saved::Ours(now))) => self.held().on_file = now,
-            Some(Ok(Saved::Theirs(now))) => *self.held() = Held { tokens: now.clone(), on_file: now },
+            Some(Ok(SaveOutcome::Saved(now))) => self.tokens().in_file = now,
+            Some(Ok(SaveOutcome::Superseded(now))) => *self.tokens() = TokenState { tokens: now.clone(), in_file: now },
             Some(Err(problem)) if rotated => tracing::warn!(
-                "{}: the file {problem}; the issuer has replaced the refresh-token in it, so when this program ends, \
-                 log in again",
-                home.place(Some(&problem))
+                "{}: the file {problem}; the issuer has replaced the refresh-token, so log in again when this program exits",
+                store.location(Some(&problem))
             ),
             Some(Err(problem)) => {
-                tracing::warn!("{}: the file {problem}; its id-token is out of date", home.place(Some(&problem)));
+                tracing::warn!("{}: the file {problem}; its id-token is expired", store.location(Some(&problem)));
             }
-            None => tracing::warn!("{}: the renewed tokens could not be written", home.place(None)),
+            None => tracing::warn!("{}: failed to save the refreshed tokens", store.location(None)),
         }
     }
 
-    /// When the token ends, if that is not too soon.
-    fn good_until(&self, id: &Secret) -> Option<Timestamp> {
-        let soon = self.world.clock.now().saturating_add(LEEWAY).ok()?;
-        oidc::expiry(id).filter(|ends| soon < *ends)
+    /// Returns the expiry of the token if it is valid for longer than [`EXPIRY_LEEWAY`].
+    fn valid_until(&self, id: &Secret) -> Option<Timestamp> {
+        let earliest = self.platform.clock.now().saturating_add(EXPIRY_LEEWAY).ok()?;
+        oidc::jwt_expiry(id).filter(|expires| earliest < *expires)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tokens(&self) -> MutexGuard<'_, TokenState> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs what waits for a disk where nobody else has to wait for it. What has begun is not given up half-way.
+/// Runs file operations on a blocking thread. They complete even if the caller is cancelled.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-impl fmt::Debug for Provider {
+impl fmt::Debug for OidcAuthProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = self.shared.home.as_ref().map(|home| &home.path);
+        let file = self.state.store.as_ref().map(|store| &store.path);
         f.debug_struct("AuthProvider").field("name", &"oidc").field("file", &file).finish()
     }
 }

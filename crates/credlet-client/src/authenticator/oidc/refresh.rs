@@ -1,4 +1,4 @@
-//! From a refresh token to new tokens, as client-go and golang.org/x/oauth2 do it.
+//! Refresh request of RFC 6749, section 6, like client-go and golang.org/x/oauth2.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,102 +6,102 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use credlet_api::Secret;
-use credlet_api::oidc::{self, DISCOVERY_PATH, Refreshed};
-use credlet_core::World;
+use credlet_api::oidc::{self, DISCOVERY_PATH, ProviderMetadata, RefreshResponse};
+use credlet_exec::Platform;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Request, StatusCode};
 use zeroize::Zeroizing;
 
-use super::ask::{Answer, Asked};
-use super::error::{Endpoint, OidcError};
-use super::login::Login;
-use crate::conn::{Crypto, Payload, Server};
+use super::error::{OidcEndpoint, OidcError};
+use super::issuer_client::{IssuerClient, IssuerResponse};
+use super::settings::ProviderSettings;
+use credlet_http::{CryptoBackend, RequestBody, ServerAddr};
 
-/// Asks the issuer for new tokens. The ID token may be missing in what it gives; whoever calls this keeps the refresh
-/// token first and complains afterwards.
+/// Refreshes the tokens. Returns the response and the host of the token endpoint. The response may lack an ID token: the caller
+/// must save its refresh token before it reports that.
 pub(super) async fn refresh(
-    login: &Login,
+    settings: &ProviderSettings,
     refresh_token: &Secret,
-    in_form: &AtomicBool,
-    crypto: &Crypto,
-    world: &World,
-) -> Result<(Refreshed, String), OidcError> {
-    let (issuer, url) = login.issuer()?;
+    secret_in_body: &AtomicBool,
+    crypto: &CryptoBackend,
+    platform: &Platform,
+) -> Result<(RefreshResponse, String), OidcError> {
+    let (issuer, url) = settings.issuer()?;
     if refresh_token.is_empty() {
-        return Err(OidcError::Missing(super::login::REFRESH_TOKEN));
+        return Err(OidcError::Missing(super::settings::REFRESH_TOKEN));
     }
-    let id = login.client_id()?;
-    let roots = login.roots()?;
-    let issuer = Asked::new(Endpoint::Discovery, issuer, roots.clone(), crypto, world)?;
+    let id = settings.client_id()?;
+    let roots = settings.roots()?;
+    let issuer = IssuerClient::new(OidcEndpoint::Discovery, issuer, roots.clone(), crypto, platform)?;
     let (server, url) = token_endpoint(&issuer, url).await?;
-    let tokens = Asked::new(Endpoint::Token, server, roots, crypto, world)?;
-    let client = Credentials { id, secret: login.client_secret() };
+    let tokens = IssuerClient::new(OidcEndpoint::Token, server, roots, crypto, platform)?;
+    let client = ClientCredentials { id, secret: settings.client_secret() };
 
-    let unusable = || OidcError::TokenEndpoint { host: issuer.host(), reason: "is not a URL" };
-    let mut form = in_form.load(Ordering::Relaxed);
-    let mut answer = tokens.post(client.request(&url, refresh_token, form).ok_or_else(unusable)?).await?;
-    if !form && may_want_a_form(&answer) {
-        form = true;
-        answer = tokens.post(client.request(&url, refresh_token, form).ok_or_else(unusable)?).await?;
+    let invalid_url = || OidcError::TokenEndpoint { host: issuer.host(), reason: "is not a URL" };
+    let mut in_body = secret_in_body.load(Ordering::Relaxed);
+    let mut response = tokens.post(client.request(&url, refresh_token, in_body).ok_or_else(invalid_url)?).await?;
+    if !in_body && may_require_body_secret(&response) {
+        in_body = true;
+        response = tokens.post(client.request(&url, refresh_token, in_body).ok_or_else(invalid_url)?).await?;
     }
     let host = tokens.host();
-    if !answer.status.is_success() {
-        return Err(match (answer.status, oidc::refusal_code(&answer.body)) {
+    if !response.status.is_success() {
+        return Err(match (response.status, oidc::token_error_code(&response.body)) {
             (_, Some("invalid_grant")) => OidcError::RefreshToken { host },
             (_, Some("invalid_client" | "unauthorized_client")) | (StatusCode::UNAUTHORIZED, _) => {
                 OidcError::Client { host }
             }
-            (status, code) => OidcError::Status { what: Endpoint::Token, host, status, code },
+            (status, code) => OidcError::Status { endpoint: OidcEndpoint::Token, host, status, code },
         });
     }
-    in_form.store(form, Ordering::Relaxed);
-    match Refreshed::decode(&answer.body) {
+    secret_in_body.store(in_body, Ordering::Relaxed);
+    match RefreshResponse::decode(&response.body) {
         Ok(refreshed) => Ok((refreshed, host)),
-        Err(fault) => Err(OidcError::Nonsense { what: Endpoint::Token, host, fault }),
+        Err(fault) => Err(OidcError::InvalidResponse { endpoint: OidcEndpoint::Token, host, fault }),
     }
 }
 
-/// Where the issuer gives tokens. That may be another server, since it is the issuer who says so.
-async fn token_endpoint(issuer: &Asked, url: &str) -> Result<(Server, String), OidcError> {
+/// Returns the token endpoint of the discovery document, which may be on another server.
+async fn token_endpoint(issuer: &IssuerClient, url: &str) -> Result<(ServerAddr, String), OidcError> {
     let host = issuer.host();
-    let answer = issuer.get(&format!("{url}{DISCOVERY_PATH}")).await?;
-    if answer.status != StatusCode::OK {
-        return Err(OidcError::Status { what: Endpoint::Discovery, host, status: answer.status, code: None });
+    let response = issuer.get(&format!("{url}{DISCOVERY_PATH}")).await?;
+    if response.status != StatusCode::OK {
+        return Err(OidcError::Status { endpoint: OidcEndpoint::Discovery, host, status: response.status, code: None });
     }
-    let url = match oidc::discovered_token_endpoint(&answer.body) {
-        Ok(url) => url,
-        Err(fault) => return Err(OidcError::Nonsense { what: Endpoint::Discovery, host, fault }),
+    let url = match ProviderMetadata::decode(&response.body) {
+        Ok(metadata) => metadata.token_endpoint,
+        Err(fault) => return Err(OidcError::InvalidResponse { endpoint: OidcEndpoint::Discovery, host, fault }),
     };
-    match Server::parse(&url) {
+    match ServerAddr::parse(&url) {
         _ if url.is_empty() => Err(OidcError::TokenEndpoint { host, reason: "is empty" }),
         Ok(server) if server.is_https() => Ok((server, url)),
-        _ => Err(OidcError::TokenEndpoint { host, reason: "is not an https address" }),
+        _ => Err(OidcError::TokenEndpoint { host, reason: "is not an https URL" }),
     }
 }
 
-/// Whether the client itself may have been refused for the form in which it introduced itself. x/oauth2 tries the other
-/// form after every failure; a refresh token that was judged and refused is refused in either form, and an issuer that
-/// watches for reuse should not see it twice.
-fn may_want_a_form(answer: &Answer) -> bool {
-    let status = [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answer.status);
-    status && oidc::refusal_code(&answer.body) != Some("invalid_grant")
+/// Returns whether the issuer may have rejected the client because its secret was in the header. x/oauth2 tries the other form
+/// after every failure; credlet does not after `invalid_grant`, because an issuer that detects reuse must not see the refresh
+/// token twice.
+fn may_require_body_secret(response: &IssuerResponse) -> bool {
+    let status = [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status);
+    status && oidc::token_error_code(&response.body) != Some("invalid_grant")
 }
 
-struct Credentials<'a> {
+struct ClientCredentials<'a> {
     id: &'a Secret,
     secret: &'a str,
 }
 
-impl Credentials<'_> {
-    /// Introduces the client in a header, or else in the form.
-    fn request(&self, url: &str, refresh_token: &Secret, in_form: bool) -> Option<Request<Payload>> {
-        let (id, secret) = (escaped(self.id.expose()), escaped(self.secret));
-        let token = escaped(refresh_token.expose());
+impl ClientCredentials<'_> {
+    /// Builds the request, with the client credentials in the form body or in a `Basic` header. Returns `None` for an invalid URL.
+    fn request(&self, url: &str, refresh_token: &Secret, in_body: bool) -> Option<Request<RequestBody>> {
+        let (id, secret) = (form_encode(self.id.expose()), form_encode(self.secret));
+        let token = form_encode(refresh_token.expose());
         let mut form = Zeroizing::new(format!("grant_type=refresh_token&refresh_token={}", *token));
         let mut request = Request::post(url)
             .header(ACCEPT, HeaderValue::from_static("application/json"))
             .header(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-        if in_form {
+        if in_body {
             form.push_str(&Zeroizing::new(format!("&client_id={}", *id)));
             if !secret.is_empty() {
                 form.push_str(&Zeroizing::new(format!("&client_secret={}", *secret)));
@@ -113,16 +113,16 @@ impl Credentials<'_> {
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
-        // Wiped when the last one who holds it lets go.
+        // Zeroized when the last reference is dropped.
         let body = Bytes::from_owner(Zeroizing::new(form.as_bytes().to_vec()));
         request.body(body.into()).ok()
     }
 }
 
-/// As in a form: RFC 6749 section 2.3.1 asks for it in the header too.
-fn escaped(text: &str) -> Zeroizing<String> {
+/// Percent-encodes like `application/x-www-form-urlencoded`, which RFC 6749, section 2.3.1, also requires in the header.
+fn form_encode(text: &str) -> Zeroizing<String> {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    // All the room at once: a string that grows leaves copies behind.
+    // Full capacity at once: a growing string leaves copies of the secret in freed memory.
     let mut escaped = Zeroizing::new(String::with_capacity(text.len() * 3));
     for byte in text.bytes() {
         match byte {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_escaped_as_in_a_form() {
-        assert_eq!(&**escaped("a b+c/ü~:"), "a+b%2Bc%2F%C3%BC~%3A");
+    fn form_encodes_client_credentials() {
+        assert_eq!(&**form_encode("a b+c/ü~:"), "a+b%2Bc%2F%C3%BC~%3A");
     }
 }

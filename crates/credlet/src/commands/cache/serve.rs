@@ -1,70 +1,73 @@
-//! The plugin's side: one answer on standard output, and nothing else.
+//! Runs the cache as an exec plugin: prints one `ExecCredential` on standard output.
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use credlet_core::{Clock as _, Ended, Process, SystemClock, SystemEnv, SystemRunner, World, start_detached};
-use credlet_plugins::cache::{Call, Mode, Note, Options};
-use credlet_proxy::server::Stdio;
-use tokio::signal::unix::{SignalKind, signal};
+use credlet_exec::cache::{CacheInvocation, CacheMode, CacheOptions, CacheWarning};
+use credlet_exec::{
+    Clock as _, Platform, ProcessExit, RunningProcess, SystemClock, SystemEnv, SystemRunner, spawn_detached,
+};
+use credlet_platform::signals::signal;
+use credlet_proxy::server::DetachableStdio;
+use tokio::signal::unix::SignalKind;
 
-/// `credlet cache [options] -- PLUGIN ARGS…`, if these are the words. `None`: something else, or a mistake in them.
-pub(crate) fn early(words: &[OsString]) -> Option<ExitCode> {
-    let words = words.get(1..)?;
-    let words = words.strip_prefix(&[OsString::from("plugin")]).unwrap_or(words);
-    let words = words.strip_prefix(&[OsString::from("cache")])?;
-    Options::parse(words).map(run)
+/// Runs `credlet cache [options] -- PLUGIN ARGS…`. Returns `None` for other command lines, which clap then parses.
+pub(crate) fn early(args: &[OsString]) -> Option<ExitCode> {
+    let args = args.get(1..)?;
+    let args = args.strip_prefix(&[OsString::from("plugin")]).unwrap_or(args);
+    let args = args.strip_prefix(&[OsString::from("cache")])?;
+    CacheOptions::parse(args).map(run)
 }
 
-pub(super) fn run(options: Options) -> ExitCode {
-    let mut call = match Call::new(options, &SystemEnv) {
+pub(super) fn run(options: CacheOptions) -> ExitCode {
+    let link = crate::early::cache_link();
+    let mut call = match CacheInvocation::with_link(options, link.as_deref(), &SystemEnv) {
         Ok(call) => call,
-        Err(note) => {
-            tell(&note);
+        Err(warning) => {
+            print_warning(&warning);
             return ExitCode::FAILURE;
         }
     };
     if let Some(hit) = call.hit(SystemClock::new().now()) {
-        let code = print(&hit.answer);
-        if hit.ahead {
-            run_ahead();
+        let code = print(&hit.response);
+        if hit.refresh_due {
+            spawn_refresh();
         }
         return code;
     }
-    if call.mode() == Mode::Ahead {
-        // Ctrl-C at the terminal of the one who started us is not for us.
+    if call.mode() == CacheMode::BackgroundRefresh {
+        // Leave the client's session, so that Ctrl-C at its terminal does not end the refresh.
         let _ = rustix::process::setsid();
     }
     let runner = Arc::new(SystemRunner::new().forwarding_signals());
-    let world = World { runner, ..World::system() };
+    let platform = Platform { runner, ..Platform::system() };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            return crate::error::CliError::usage(format!("this system has no means to wait for anything: {error}"))
-                .report();
+            return crate::error::CliError::internal(format!("failed to start the async runtime: {error}")).report();
         }
     };
-    let answer = runtime.block_on(call.miss(&world, &mut |note| tell(&note)));
-    let printed = print(&answer.stdout);
-    let ended = match answer.process {
-        Some(process) => runtime.block_on(stay_with(process)),
-        None => answer.ended,
+    let response = runtime.block_on(call.miss(&platform, &mut |warning| print_warning(&warning)));
+    let printed = print(&response.stdout);
+    let ended = match response.process {
+        Some(process) => runtime.block_on(wait_for_proxy(process)),
+        None => response.exit,
     };
     runtime.shutdown_background();
     match ended {
-        Ended::Exited(0) => printed,
-        Ended::Exited(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-        Ended::Killed(signal) => crate::runtime::die_of(signal),
+        ProcessExit::Exited(0) => printed,
+        ProcessExit::Exited(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        ProcessExit::Killed(signal) => crate::runtime::exit_by_signal(signal),
     }
 }
 
-/// The plugin is a proxy, and its client takes us for it: we end when it does, and it ends when we are told to. Nobody is
-/// to wait for the end of our output.
-async fn stay_with(process: Process) -> Ended {
-    let let_go = Stdio::prepare().and_then(Stdio::let_go);
-    let told = async {
+/// Waits for a plugin that keeps running as an exec proxy (KEP-2718), and terminates it on SIGTERM or SIGINT. Standard output is
+/// closed, so that the client does not wait for more.
+async fn wait_for_proxy(process: RunningProcess) -> ProcessExit {
+    let let_go = DetachableStdio::prepare().and_then(DetachableStdio::detach);
+    let signalled = async {
         let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
         else {
             return std::future::pending().await;
@@ -75,38 +78,38 @@ async fn stay_with(process: Process) -> Ended {
         }
     };
     if let_go.is_err() {
-        return process.end().await;
+        return process.terminate().await;
     }
-    let told = tokio::select! {
+    let process = tokio::select! {
         ended = process.wait() => return ended,
-        () = told => process,
+        () = signalled => process,
     };
-    told.end().await
+    process.terminate().await
 }
 
-/// Straight to the descriptor: an answer is one write.
-fn print(answer: &[u8]) -> ExitCode {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(answer).and_then(|()| stdout.flush()) {
+/// Writes the response to standard output: unbuffered to a client, escaped to a terminal.
+fn print(response: &[u8]) -> ExitCode {
+    let mut stdout = crate::printer::plugin_stdout();
+    match stdout.write_all(response).and_then(|()| stdout.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-/// The same words once more, in a process for which nobody waits.
-fn run_ahead() {
+/// Refreshes the entry in a detached process with the same arguments and the same name, because a policy may allow a link only.
+fn spawn_refresh() {
     if let Ok(program) = std::env::current_exe() {
-        // If it cannot be started, somebody will wait for the plugin later.
-        let _ = start_detached(&program, crate::early::words().into_iter().skip(1), [Mode::AHEAD]);
+        // If it cannot be started, a later call waits for the plugin.
+        let _ = spawn_detached(&program, std::env::args_os(), [CacheMode::BACKGROUND_REFRESH]);
     }
 }
 
-fn tell(note: &Note) {
-    let kind = if note.is_warning() { "warning" } else { "error" };
+fn print_warning(warning: &CacheWarning) {
+    let kind = if warning.is_warning() { "warning" } else { "error" };
     let mut stderr = std::io::stderr().lock();
-    // Without anybody to tell, there is the exit code.
-    let _ = writeln!(stderr, "{kind}: {}", credlet_api::visible(&note.to_string()));
-    if let Some(hint) = note.hint() {
-        let _ = writeln!(stderr, "hint: {hint}");
+    // If stderr is closed, the exit code remains.
+    let _ = writeln!(stderr, "{kind}: {}", credlet_api::escape_indented(&warning.to_string()));
+    if let Some(hint) = warning.hint() {
+        let _ = writeln!(stderr, "hint: {}", credlet_api::escape_indented(hint));
     }
 }

@@ -1,27 +1,28 @@
-//! The cache, put in front of the plugins of a kubeconfig.
+//! `credlet cache wrap` and `unwrap`: edit a kubeconfig so that its plugins run through the cache.
 
 use std::path::{Path, PathBuf};
 
-use credlet_plugins::kubeconfig_edit::{self as edit, EditError, ExecUser};
+use credlet_kubeconfig::edit::{self as edit, EditError, ExecUser};
 use zeroize::Zeroizing;
 
 use super::WrapArgs;
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::commands::Outcome;
 use crate::error::CliError;
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 use crate::kubeconfig_file::read;
 use crate::printer::Printer;
 
-pub(super) fn wrap(args: &WrapArgs, global: &Global) -> Outcome {
-    let words = args.options.iter().cloned().chain(["--".to_owned(), "plugin".to_owned()]);
-    super::parsed(words).map_err(|error| CliError::usage(format!("the options for the cache are wrong: {error}")))?;
+pub(super) fn wrap(args: &WrapArgs, global: &GlobalArgs) -> Outcome {
+    let args_with_plugin = args.options.iter().cloned().chain(["--".to_owned(), "plugin".to_owned()]);
+    super::parse_options(args_with_plugin)
+        .map_err(|error| CliError::usage(format!("invalid cache options: {error}")))?;
     each_file(args, global, "wrap", |text, user| {
         if user.wrapped { Ok(None) } else { edit::wrap(text, &user.name, &args.program, &args.options).map(Some) }
     })
 }
 
-pub(super) fn unwrap(args: &WrapArgs, global: &Global) -> Outcome {
+pub(super) fn unwrap(args: &WrapArgs, global: &GlobalArgs) -> Outcome {
     each_file(
         args,
         global,
@@ -32,10 +33,10 @@ pub(super) fn unwrap(args: &WrapArgs, global: &Global) -> Outcome {
     )
 }
 
-/// Edits what was asked for, file by file; `change` gives `None` where there is nothing to do.
+/// Edits the selected users, file by file. `change` returns `None` if a user needs no change.
 fn each_file(
     args: &WrapArgs,
-    global: &Global,
+    global: &GlobalArgs,
     what: &str,
     change: impl Fn(&str, &ExecUser) -> Result<Option<Zeroizing<String>>, EditError>,
 ) -> Outcome {
@@ -63,11 +64,11 @@ fn each_file(
         }
         let (names, shown) = (names.join(", "), path.display());
         if args.dry_run {
-            printer.foreign(&format!("{shown}: would {what} {names}"));
+            printer.untrusted_line(&format!("{shown}: would {what} {names}"));
         } else {
             let saved = edit::save(&path, &old, &new);
             let backup = saved.map_err(|error| CliError::usage(format!("{shown}: {error}")))?;
-            printer.foreign(&format!("{shown}: {what}ped {names}; the old file is {}", backup.display()));
+            printer.untrusted_line(&format!("{shown}: {what}ped {names}; the old file is {}", backup.display()));
         }
         if wanted.is_some() {
             break;
@@ -77,14 +78,14 @@ fn each_file(
         (false, Some(user)) => Err(CliError::usage(format!("no kubeconfig has a user {user:?} with an exec plugin"))),
         (false, None) => Err(CliError::usage("no kubeconfig has a user with an exec plugin")),
         (true, _) => {
-            printer.done()?;
-            Ok(Exit::Ok)
+            printer.finish()?;
+            Ok(ExitStatus::Success)
         }
     }
 }
 
-/// The plugin of the context, behind the cache or without one, and the address of its cluster.
-pub(super) fn plugin(global: &Global) -> Result<(String, String), CliError> {
+/// Returns the plugin of the context, with or without the cache in front of it, and the URL of its cluster.
+pub(super) fn plugin(global: &GlobalArgs) -> Result<(String, String), CliError> {
     let wanted = user(global)?;
     let mut found = None;
     for path in files(global) {
@@ -97,8 +98,8 @@ pub(super) fn plugin(global: &Global) -> Result<(String, String), CliError> {
     Ok((user.plugin, global.resolve()?.server.value))
 }
 
-/// The user that was named, or that of the context.
-fn user(global: &Global) -> Result<String, CliError> {
+/// Returns the user of `--user`, or that of the context.
+fn user(global: &GlobalArgs) -> Result<String, CliError> {
     if let Some(user) = &global.user {
         return Ok(user.clone());
     }
@@ -106,7 +107,7 @@ fn user(global: &Global) -> Result<String, CliError> {
     let mut contexts = Vec::new();
     for path in files(global) {
         let Some(text) = read(&path)? else { continue };
-        let config = credlet_api::kubeconfig::Config::decode(text.as_bytes())
+        let config = credlet_api::kubeconfig::KubeconfigFile::decode(text.as_bytes())
             .map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?;
         named = named.or(Some(config.current_context.value).filter(|name| !name.is_empty()));
         contexts.extend(config.contexts);
@@ -120,6 +121,6 @@ fn user(global: &Global) -> Result<String, CliError> {
     Ok(context.item.user.value)
 }
 
-fn files(global: &Global) -> Vec<PathBuf> {
+fn files(global: &GlobalArgs) -> Vec<PathBuf> {
     global.loading_rules().files().map(Path::to_owned).collect()
 }

@@ -1,21 +1,21 @@
-use credlet_client::kubeconfig::{KubeconfigError, LoadingRules, Mistake, Origin};
-use credlet_core::SystemEnv;
+use credlet_exec::SystemEnv;
+use credlet_kubeconfig::{KubeconfigError, LoadingRules, ValidationError, ValueOrigin};
 use serde::Serialize;
 
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::commands::Outcome;
-use crate::exit::Exit;
-use crate::printer::{Format, FormatArg, Printer, style};
+use crate::exit::ExitStatus;
+use crate::printer::{OutputArgs, OutputFormat, Printer, style};
 
-/// Find all mistakes in the kubeconfig at once, in what is used and in what is not
+/// Report all errors in the kubeconfig, including unused entries
 ///
-/// Files that cannot be read, every context, cluster and user, the files they refer to, and the plugin policy in kuberc.
-/// Nothing is run and nobody is called.
+/// Checks that every file is readable, every context, cluster and user, the files they refer to, and the plugin policy in kuberc. Runs no
+/// plugin and contacts no server.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
-    output: FormatArg,
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -23,40 +23,42 @@ Examples:
   credlet config check
   credlet config check --kubeconfig ./new.yaml -o json";
 
-/// A mistake, for a script.
+/// An error in the kubeconfig, as serialised for scripts.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct CheckFinding {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
     message: String,
-    /// The same with its place, for a person.
+    /// Message with file and line, for text output.
     #[serde(skip)]
     text: String,
 }
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
+pub(crate) fn run(args: CheckArgs, global: &GlobalArgs) -> Outcome {
     let rules = global.loading_rules();
     let (findings, read) = check(&rules, global);
     let mut printer = Printer::default();
     match args.output.format {
-        Format::Text => {
+        OutputFormat::Text => {
             for finding in &findings {
-                printer.foreign(&format!("{} {}", style::stdout().bad("✗"), finding.text));
+                let text = credlet_api::escape_line(&finding.text);
+                printer.line(format!("{} {text}", style::stdout().bad("✗")));
             }
             if findings.is_empty() {
-                printer.foreign(&format!("{} no mistakes in {}", style::stdout().good("✓"), listed(&read)));
+                let files = credlet_api::escape_line(&listed(&read));
+                printer.line(format!("{} no errors in {files}", style::stdout().good("✓")));
             }
         }
         format => printer.object(&findings, format),
     }
-    printer.done()?;
-    Ok(if findings.is_empty() { Exit::Ok } else { Exit::Usage })
+    printer.finish()?;
+    Ok(if findings.is_empty() { ExitStatus::Success } else { ExitStatus::Usage })
 }
 
-/// All mistakes, and the files that could be read. One file that cannot be read does not hide the mistakes in another.
-fn check(rules: &LoadingRules, global: &Global) -> (Vec<Finding>, Vec<String>) {
+/// Returns all errors and the readable files. An unreadable file does not hide the errors of the others.
+fn check(rules: &LoadingRules, global: &GlobalArgs) -> (Vec<CheckFinding>, Vec<String>) {
     let (mut findings, mut readable) = (Vec::new(), Vec::new());
     for file in rules.files() {
         let alone = LoadingRules::list(Vec::new()).explicit(file);
@@ -64,7 +66,7 @@ fn check(rules: &LoadingRules, global: &Global) -> (Vec<Finding>, Vec<String>) {
         match alone.load(&SystemEnv) {
             Ok(_) => readable.push(file.to_owned()),
             Err(_) if missing_is_fine && !file.exists() => {}
-            Err(error) => findings.push(Finding {
+            Err(error) => findings.push(CheckFinding {
                 file: Some(file.to_string_lossy().into_owned()),
                 line: None,
                 message: error.to_string(),
@@ -73,24 +75,24 @@ fn check(rules: &LoadingRules, global: &Global) -> (Vec<Finding>, Vec<String>) {
         }
     }
     let read = readable.iter().map(|file| file.to_string_lossy().into_owned()).collect();
-    // Loaded once more, together: what one file names another may define.
+    // Loaded together, because one file may refer to an entry of another.
     let mistakes = match LoadingRules::list(readable).load(&SystemEnv) {
         Ok(kubeconfig) => kubeconfig.check(),
-        Err(KubeconfigError::Invalid { mistakes }) => mistakes,
+        Err(KubeconfigError::Invalid { errors }) => errors,
         Err(_) => Vec::new(),
     };
-    findings.extend(mistakes.iter().map(Finding::of));
+    findings.extend(mistakes.iter().map(CheckFinding::of));
     if let Err(error) = global.policy() {
         let message = error.message().to_owned();
-        findings.push(Finding { file: None, line: None, text: message.clone(), message });
+        findings.push(CheckFinding { file: None, line: None, text: message.clone(), message });
     }
     (findings, read)
 }
 
-impl Finding {
-    fn of(mistake: &Mistake) -> Self {
+impl CheckFinding {
+    fn of(mistake: &ValidationError) -> Self {
         let (file, line) = match &mistake.origin {
-            Origin::File { path, line } => (Some(path.to_string_lossy().into_owned()), Some(*line)),
+            ValueOrigin::File { path, line } => (Some(path.to_string_lossy().into_owned()), Some(*line)),
             _ => (None, None),
         };
         let message = format!("{}: {}", mistake.subject, mistake.problem);
@@ -99,5 +101,5 @@ impl Finding {
 }
 
 fn listed(files: &[String]) -> String {
-    if files.is_empty() { "no files: there are none".to_owned() } else { files.join(", ") }
+    if files.is_empty() { "no files: none found".to_owned() } else { files.join(", ") }
 }

@@ -1,23 +1,26 @@
-use credlet_client::kubeconfig::{ClientCertificate, Exec, HeaderCredential, Impersonation, Origin, Resolved, Sourced};
-use credlet_core::{SystemEnv, look_up};
+use credlet_api::{redact, redact_args};
+use credlet_exec::{SystemEnv, find_program};
+use credlet_kubeconfig::{
+    ClientCertificate, HeaderCredential, Impersonation, ResolvedConfig, ResolvedExec, Sourced, ValueOrigin,
+};
 use serde_json::{Map, Value, json};
 
-use super::plugin_args;
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::commands::Outcome;
-use crate::exit::Exit;
-use crate::printer::{Format, FormatArg, Printer, Reveal};
+use crate::exit::ExitStatus;
+use crate::printer::{OutputArgs, OutputFormat, Printer, RevealArgs};
 
-/// Show the one server, user, plugin, CA and namespace that would be used, with the file and line of each
+/// Show the server, user, plugin, CA and namespace in use, with the file and line of each
 ///
-/// Nothing is run and nobody is called. Values that may be secret are masked unless told to --reveal them.
+/// Runs no plugin and contacts no server. Masks values that may be secret unless --reveal is given: tokens, keys, passwords, all of
+/// `exec.env`, and in `exec.args` the values of flags and variables whose names indicate a secret or whose values look random.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct ResolveArgs {
     #[command(flatten)]
-    output: FormatArg,
+    output: OutputArgs,
     #[command(flatten)]
-    reveal: Reveal,
+    reveal: RevealArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -25,27 +28,27 @@ Examples:
   credlet config resolve
   credlet config resolve --context blue -n shop -o json | jq -r .server.value";
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
+pub(crate) fn run(args: ResolveArgs, global: &GlobalArgs) -> Outcome {
     let resolved = global.resolve()?;
-    let mut fields = Fields { list: Vec::new(), reveal: args.reveal };
+    let mut fields = ResolvedFields { list: Vec::new(), reveal: args.reveal };
     fields.add_all(&resolved);
     let mut printer = Printer::default();
     match args.output.format {
-        Format::Text => fields.print(&mut printer),
+        OutputFormat::Text => fields.print(&mut printer),
         format => printer.object(&fields.object(), format),
     }
-    printer.done()?;
-    Ok(Exit::Ok)
+    printer.finish()?;
+    Ok(ExitStatus::Success)
 }
 
-/// What was found, in the order in which a person asks for it.
-struct Fields {
-    list: Vec<(&'static str, Value, Option<Origin>)>,
-    reveal: Reveal,
+/// Fields of the resolved kubeconfig, in display order.
+struct ResolvedFields {
+    list: Vec<(&'static str, Value, Option<ValueOrigin>)>,
+    reveal: RevealArgs,
 }
 
-impl Fields {
-    fn add(&mut self, name: &'static str, value: impl Into<Value>, origin: &Origin) {
+impl ResolvedFields {
+    fn add(&mut self, name: &'static str, value: impl Into<Value>, origin: &ValueOrigin) {
         self.list.push((name, value.into(), Some(origin.clone())));
     }
 
@@ -55,7 +58,7 @@ impl Fields {
         }
     }
 
-    fn add_all(&mut self, resolved: &Resolved) {
+    fn add_all(&mut self, resolved: &ResolvedConfig) {
         self.add_sourced("context", resolved.context.as_ref());
         for (name, value) in [("cluster", &resolved.cluster), ("user", &resolved.user)] {
             if !value.is_empty() {
@@ -63,7 +66,9 @@ impl Fields {
             }
         }
         self.add_sourced("namespace", Some(&resolved.namespace));
-        self.add_sourced("server", Some(&resolved.server));
+        let server = &resolved.server;
+        let shown_server = if self.reveal.reveal { server.value.clone() } else { redact(&server.value, []) };
+        self.add("server", shown_server, &server.origin);
         let tls = &resolved.tls;
         self.add_sourced("tls-server-name", tls.server_name.as_ref());
         if tls.insecure_skip_verify.value {
@@ -90,7 +95,7 @@ impl Fields {
         }
     }
 
-    fn add_identity(&mut self, resolved: &Resolved) {
+    fn add_identity(&mut self, resolved: &ResolvedConfig) {
         let (identity, reveal) = (&resolved.identity, self.reveal);
         if let Some(Sourced { value, origin }) = &identity.header {
             match value {
@@ -100,7 +105,6 @@ impl Fields {
                     self.add("username", username.clone(), origin);
                     self.add("password", reveal.show(password), origin);
                 }
-                _ => {}
             }
         }
         if let Some(ClientCertificate { certificate, certificate_file, key, key_file, .. }) = &identity.certificate {
@@ -112,7 +116,7 @@ impl Fields {
         }
         match (&identity.exec, identity.exec_in_use()) {
             (Some(exec), Some(_)) => self.add("exec", plugin(&exec.value, reveal), &exec.origin),
-            (Some(exec), None) => self.add("exec", "not run: the credential above goes first", &exec.origin),
+            (Some(exec), None) => self.add("exec", "not used: the credential above takes precedence", &exec.origin),
             (None, _) => {}
         }
         if let Some(Sourced { value, origin }) = &identity.auth_provider {
@@ -128,7 +132,7 @@ impl Fields {
         for (name, value, origin) in &self.list {
             let mut field = json!({ "value": value });
             match origin {
-                Some(Origin::File { path, line }) => {
+                Some(ValueOrigin::File { path, line }) => {
                     field["file"] = shown(path).into();
                     field["line"] = (*line).into();
                 }
@@ -145,12 +149,12 @@ impl Fields {
             let from = origin.as_ref().map(|origin| format!("  ({origin})")).unwrap_or_default();
             match value {
                 Value::Object(members) => {
-                    printer.foreign(&format!("{name}{from}"));
+                    printer.untrusted_line(&format!("{name}{from}"));
                     for (name, value) in members {
-                        printer.foreign(&format!("  {name:<22}{}", one_line(value)));
+                        printer.untrusted_line(&format!("  {name:<22}{}", one_line(value)));
                     }
                 }
-                value => printer.foreign(&format!("{name:<24}{}{from}", one_line(value))),
+                value => printer.untrusted_line(&format!("{name:<24}{}{from}", one_line(value))),
             }
         }
     }
@@ -158,20 +162,20 @@ impl Fields {
 
 fn one_line(value: &Value) -> String {
     match value {
-        Value::String(text) => text.replace(['\n', '\r'], " "),
+        Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }
 
-fn plugin(exec: &Exec, reveal: Reveal) -> Value {
+fn plugin(exec: &ResolvedExec, reveal: RevealArgs) -> Value {
     let config = &exec.config;
-    let found = look_up(&config.command, &SystemEnv);
+    let found = find_program(&config.command, &SystemEnv);
     let env: Map<String, Value> =
         config.env.iter().map(|variable| (variable.name.clone(), reveal.show(&variable.value).into())).collect();
     json!({
         "command": config.command,
         "program": found.as_ref().map(|path| shown(path)).unwrap_or_else(ToString::to_string),
-        "args": if reveal.reveal { config.args.clone() } else { plugin_args::masked(&config.args) },
+        "args": if reveal.reveal { config.args.clone() } else { redact_args(&config.args) },
         "env": env,
         "apiVersion": config.api_version.as_str(),
         "interactiveMode": config.interactive_mode.as_str(),
@@ -179,12 +183,13 @@ fn plugin(exec: &Exec, reveal: Reveal) -> Value {
     })
 }
 
-/// The address of a proxy without the name and password that may be in it.
+/// Returns the URL of a proxy with its user information masked.
 fn without_user(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let start = url.find("://").map_or(0, |colon| colon + 3);
+    let (scheme, rest) = url.split_at(start);
     match rest.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://[redacted]@{host}"),
-        None => url.to_owned(),
+        Some((_, host)) => redact(&format!("{scheme}[redacted]@{host}"), []),
+        None => redact(url, []),
     }
 }
 

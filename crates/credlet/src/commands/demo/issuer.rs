@@ -1,5 +1,5 @@
-//! Where the demo's plugin gets its credentials: a login service behind a Unix socket, which signs a token or a
-//! certificate whenever it is asked. The keys never leave its memory, and what it is asked for is how often the plugin ran.
+//! The login service of the demo: signs a token or a certificate for each request on a Unix socket. The keys stay in memory. The number
+//! of requests is the number of plugin runs.
 
 use std::fmt;
 use std::path::Path;
@@ -7,27 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credlet_api::Secret;
-use credlet_core::Clock;
+use credlet_exec::Clock;
 use jiff::Timestamp;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::authority::{Authority, Pair};
-use super::board::Board;
-use super::stage::SetupError;
-use super::token::{Claims, Signer};
+use super::ca::{DemoCa, PemKeyPair};
+use super::cluster::SetupError;
+use super::state::DemoState;
+use super::token::{TokenClaims, TokenSigner};
 
 pub(super) const GROUP: &str = "demo";
 
-/// The two kinds of credential, and the user that has each.
+/// Kind of a credential. Each kind belongs to one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CredentialKind {
     Token,
     Certificate,
 }
 
-impl Kind {
+impl CredentialKind {
     pub(super) const BOTH: [Self; 2] = [Self::Token, Self::Certificate];
 
     pub(super) fn user(self) -> &'static str {
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for CredentialKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Token => "token",
@@ -47,103 +47,105 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What the issuer hands out, and how fast.
+/// Lifetimes and delay of the issuer.
 #[derive(Clone, Copy)]
-pub(super) struct Terms {
-    pub(super) token_life: Duration,
-    pub(super) certificate_life: Duration,
-    /// How long a login takes.
+pub(super) struct IssuerConfig {
+    pub(super) token_lifetime: Duration,
+    pub(super) certificate_lifetime: Duration,
+    /// Duration of a login.
     pub(super) delay: Duration,
-    /// Each kind is issued once and never again: for the test that a demo in which renewal fails does fail.
+    /// Issues each kind only once, so that every refresh fails.
     pub(super) only_once: bool,
 }
 
-/// Signs whatever it is asked to sign.
-pub(super) struct Issuer {
-    authority: Authority,
-    signer: Signer,
+/// Signs tokens and certificates.
+pub(super) struct DemoIssuer {
+    authority: DemoCa,
+    signer: TokenSigner,
     clock: Arc<dyn Clock>,
-    terms: Terms,
-    board: Arc<Board>,
+    terms: IssuerConfig,
+    state: Arc<DemoState>,
 }
 
-impl Issuer {
-    pub(super) fn new(clock: Arc<dyn Clock>, terms: Terms, board: Arc<Board>) -> Result<Self, SetupError> {
-        let authority = Authority::new("credlet demo authority", clock.now())?;
-        let signer = Signer::new().map_err(|_| SetupError::Key)?;
-        Ok(Self { authority, signer, clock, terms, board })
+impl DemoIssuer {
+    pub(super) fn new(clock: Arc<dyn Clock>, terms: IssuerConfig, state: Arc<DemoState>) -> Result<Self, SetupError> {
+        let authority = DemoCa::new("credlet demo authority", clock.now())?;
+        let signer = TokenSigner::new().map_err(|_| SetupError::Key)?;
+        Ok(Self { authority, signer, clock, terms, state })
     }
 
-    pub(super) fn authority(&self) -> &Authority {
+    pub(super) fn authority(&self) -> &DemoCa {
         &self.authority
     }
 
-    pub(super) fn signer(&self) -> &Signer {
+    pub(super) fn signer(&self) -> &TokenSigner {
         &self.signer
     }
 
-    /// Answers at the socket until the handle is dropped.
-    pub(super) fn listen(self: &Arc<Self>, socket: &Path) -> Result<Listening, SetupError> {
+    /// Serves the socket until the handle is dropped.
+    pub(super) fn listen(self: &Arc<Self>, socket: &Path) -> Result<IssuerListener, SetupError> {
         let listener = UnixListener::bind(socket)?;
         let issuer = Arc::clone(self);
-        Ok(Listening(tokio::spawn(async move {
+        Ok(IssuerListener(tokio::spawn(async move {
             let mut logins = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let issuer = Arc::clone(&issuer);
-                logins.spawn(async move { issuer.answer(stream).await });
+                logins.spawn(async move { issuer.serve(stream).await });
                 while logins.try_join_next().is_some() {}
             }
         })))
     }
 
-    /// A plugin that goes away before it has its answer gets none.
-    async fn answer(&self, mut stream: UnixStream) -> std::io::Result<()> {
-        let mut wanted = String::new();
-        (&mut stream).take(32).read_to_string(&mut wanted).await?;
-        let Some(kind) = Kind::BOTH.into_iter().find(|kind| kind.to_string() == wanted) else { return Ok(()) };
-        let number = self.board.plugin_ran(kind);
+    async fn serve(&self, mut stream: UnixStream) -> std::io::Result<()> {
+        let mut requested = String::new();
+        (&mut stream).take(32).read_to_string(&mut requested).await?;
+        let Some(kind) = CredentialKind::BOTH.into_iter().find(|kind| kind.to_string() == requested) else {
+            return Ok(());
+        };
+        let number = self.state.record_plugin_run(kind);
         self.clock.sleep(self.terms.delay).await;
         if number > 1 && self.terms.only_once {
             return Ok(());
         }
-        if let Some(answer) = self.issue(kind, number) {
-            stream.write_all(answer.expose().as_bytes()).await?;
+        if let Some(response) = self.issue(kind, number) {
+            stream.write_all(response.expose().as_bytes()).await?;
         }
         stream.shutdown().await
     }
 
-    /// The second at which it expires, a line end, and the credential: what the plugin makes its answer of.
-    fn issue(&self, kind: Kind, number: usize) -> Option<Secret> {
+    /// Returns the response to the plugin: a line with the expiry in Unix seconds, then the credential.
+    fn issue(&self, kind: CredentialKind, number: usize) -> Option<Secret> {
         let now = self.clock.now();
         Some(match kind {
-            Kind::Token => {
-                let expires = now + self.terms.token_life;
+            CredentialKind::Token => {
+                let expires = now + self.terms.token_lifetime;
                 let token = self.token(&number.to_string(), expires);
                 Secret::new(format!("{}\n{}", expires.as_second(), token.expose()))
             }
-            Kind::Certificate => {
-                let expires = now + self.terms.certificate_life;
-                let Pair { certificate, key } = self.certificate(expires).ok()?;
+            CredentialKind::Certificate => {
+                let expires = now + self.terms.certificate_lifetime;
+                let PemKeyPair { certificate, key } = self.certificate(expires).ok()?;
                 Secret::new(format!("{}\n{certificate}\n\n{}", expires.as_second(), key.expose()))
             }
         })
     }
 
     pub(super) fn token(&self, id: &str, expires: Timestamp) -> Secret {
-        let claims = Claims { id: id.into(), user: Kind::Token.user().into(), group: GROUP.into(), expires };
+        let claims =
+            TokenClaims { id: id.into(), user: CredentialKind::Token.user().into(), group: GROUP.into(), expires };
         self.signer.sign(&claims, self.clock.now())
     }
 
-    pub(super) fn certificate(&self, expires: Timestamp) -> Result<Pair, rcgen::Error> {
+    pub(super) fn certificate(&self, expires: Timestamp) -> Result<PemKeyPair, rcgen::Error> {
         let from = expires - Duration::from_secs(3600);
-        self.authority.client(Kind::Certificate.user(), GROUP, from, expires)
+        self.authority.client(CredentialKind::Certificate.user(), GROUP, from, expires)
     }
 }
 
-/// The issuer's socket, open.
-pub(super) struct Listening(JoinHandle<()>);
+/// The listening socket of the issuer. Dropping it stops the service.
+pub(super) struct IssuerListener(JoinHandle<()>);
 
-impl Drop for Listening {
+impl Drop for IssuerListener {
     fn drop(&mut self) {
         self.0.abort();
     }

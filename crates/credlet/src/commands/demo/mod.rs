@@ -1,104 +1,103 @@
-//! `credlet demo`: what credlet is for, on a cluster of its own that needs nothing but this binary.
+//! `credlet demo`: credential refresh, certificate rotation and revocation on a cluster inside this process.
 //!
-//! **Who takes part:** the [`issuer`] signs tokens of a few seconds and certificates → the [`plugin`](mod@plugin) (this binary once
-//! more, in a process of its own) fetches them → the client, made as `credlet get` makes it from the kubeconfig of the
-//! [`stage`], sends the [`traffic`] → the [`server`] checks every request. The [`show`](mod@show) says what happens when; all of
-//! them write on the [`board`], and the [`view`] shows that.
+//! The [`issuer`] signs short-lived tokens and certificates. The [`plugin`](mod@plugin), this binary in a separate process, fetches them.
+//! The [`traffic`] comes from clients that are built like that of `credlet get`, from the kubeconfig of the [`cluster`]. The [`server`]
+//! authenticates every request. The [`scenario`] runs the steps; all parts record events in the [`state`], which [`render`] prints.
 
-mod authority;
-mod board;
+mod ca;
+mod cluster;
 mod issuer;
 mod latency;
 mod plugin;
+mod render;
+mod scenario;
 mod serve;
 mod server;
-mod show;
-mod stage;
+mod state;
 mod token;
 mod traffic;
-mod view;
 
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::board::Board;
-use self::issuer::Terms;
+use self::cluster::DemoCluster;
+use self::issuer::IssuerConfig;
 pub(crate) use self::plugin::main as plugin;
-use self::stage::Stage;
-use self::view::View;
+use self::render::Renderer;
+use self::state::DemoState;
 use super::Outcome;
 use crate::error::CliError;
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 use crate::printer::Printer;
 use crate::runtime;
 
-/// See it work: tokens expire, a certificate rotates and a token is revoked, and no request fails
+/// Demonstrate token expiry, certificate rotation and revocation without failed requests
 ///
-/// On a cluster of its own, in about ten seconds and with nothing but this binary: an API server on loopback, a
-/// plugin whose tokens live 3 seconds, callers and a watch. The exit code is 0 if all of it held, and 1 if not.
+/// Runs for about ten seconds and needs only this binary: an API server on loopback, a plugin whose tokens live 3 seconds, concurrent
+/// callers and a watch. Exits with 0 if all checks passed, else with 1.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Keep the server and the plugin up, to try them with kubectl, curl and credlet, until Ctrl-C
+pub(crate) struct DemoArgs {
+    /// Keep server and plugin running until Ctrl-C, for kubectl, curl and credlet
     #[arg(long, conflicts_with = "record")]
     serve: bool,
-    /// Make a moving picture of it
+    /// Record an animated SVG
     #[arg(long, value_name = "FILE.svg")]
     record: Option<PathBuf>,
-    /// How often a token is renewed before the show goes on
+    /// Number of token refreshes before the next step
     #[arg(long, value_name = "TIMES", default_value_t = 4, hide = true)]
     rounds: usize,
-    /// Let all renewals fail, to see that the demo notices
+    /// Make all refreshes fail, to test that the demo reports it
     #[arg(long, hide = true)]
     break_renewal: bool,
 }
 
-const TERMS: Terms = Terms {
-    token_life: Duration::from_secs(3),
-    certificate_life: Duration::from_secs(5),
+const TERMS: IssuerConfig = IssuerConfig {
+    token_lifetime: Duration::from_secs(3),
+    certificate_lifetime: Duration::from_secs(5),
     delay: Duration::from_millis(150),
     only_once: false,
 };
 
-/// Between two pictures.
+/// Time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
 
-pub(crate) fn run(args: Args) -> Outcome {
+pub(crate) fn run(args: DemoArgs) -> Outcome {
     if args.serve { runtime::run(serve(args)) } else { runtime::run(show(args)) }
 }
 
-async fn show(args: Args) -> Outcome {
-    let board = Arc::new(Board::new(&show::CHECKS));
-    let terms = Terms { only_once: args.break_renewal, ..TERMS };
-    let log = Arc::clone(&board);
-    let log = Box::new(move |record: &server::Record| log.judged(record));
-    let stage = Stage::build(terms, Arc::clone(&board), FRAME * 3, log).await?;
-    let mut view = View::new(&board.scene(), args.record.is_some());
+async fn show(args: DemoArgs) -> Outcome {
+    let state = Arc::new(DemoState::new(&scenario::CHECKS));
+    let terms = IssuerConfig { only_once: args.break_renewal, ..TERMS };
+    let log = Arc::clone(&state);
+    let log = Box::new(move |record: &server::RequestRecord| log.record_authn(record));
+    let cluster = DemoCluster::build(terms, Arc::clone(&state), FRAME * 3, log).await?;
+    let mut renderer = Renderer::new(&state.snapshot(), args.record.is_some());
     {
-        let mut play = std::pin::pin!(show::play(&stage, &board, args.rounds));
+        let mut play = std::pin::pin!(scenario::run(&cluster, &state, args.rounds));
         let mut frames = tokio::time::interval(FRAME);
         loop {
             tokio::select! {
                 played = &mut play => break played?,
-                _ = frames.tick() => view.update(&board.scene()),
+                _ = frames.tick() => renderer.update(&state.snapshot()),
             }
         }
     }
-    let scene = board.scene();
-    view.finish(&scene);
+    let snapshot = state.snapshot();
+    renderer.finish(&snapshot);
     if let Some(file) = &args.record {
-        let cannot = |error| CliError::usage(format!("{} cannot be written: {error}", file.display()));
-        view.save(file).map_err(cannot)?;
+        let failed = |error| CliError::usage(format!("failed to write {}: {error}", file.display()));
+        renderer.save(file).map_err(failed)?;
     }
-    Ok(if scene.verdict() == Some(true) { Exit::Ok } else { Exit::Refused })
+    Ok(if snapshot.verdict() == Some(true) { ExitStatus::Success } else { ExitStatus::ServerError })
 }
 
-async fn serve(args: Args) -> Outcome {
-    let board = Arc::new(Board::new(&[]));
-    let terms = Terms { only_once: args.break_renewal, ..TERMS };
-    let stage = Stage::build(terms, board, Duration::from_secs(5), Box::new(serve::log)).await?;
+async fn serve(args: DemoArgs) -> Outcome {
+    let state = Arc::new(DemoState::new(&[]));
+    let terms = IssuerConfig { only_once: args.break_renewal, ..TERMS };
+    let cluster = DemoCluster::build(terms, state, Duration::from_secs(5), Box::new(serve::log)).await?;
     let mut printer = Printer::default();
-    serve::explain(&stage, &mut printer);
+    serve::explain(&cluster, &mut printer);
     pending().await
 }

@@ -1,4 +1,4 @@
-//! The plugin's side: what a plugin author writes. `kubectl` can run it as well.
+//! The exec plugin of the demo, an example for plugin authors. kubectl can run it too.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -7,40 +7,41 @@ use std::process::ExitCode;
 
 use credlet_api::Secret;
 use credlet_api::exec::{ExecCredentialStatus, ExecInfo};
-use credlet_api::plugin::{self, Failure};
-use credlet_core::{Env as _, SystemEnv};
+use credlet_exec::{Env as _, SystemEnv};
+use credlet_plugin::{self as plugin, Failure};
 use jiff::Timestamp;
 
-/// Where the issuer listens.
+/// Variable with the socket of the issuer.
 pub(super) const ISSUER: &str = "CREDLET_DEMO_ISSUER";
 
-/// The kind of credential that is wanted.
-pub(super) const WANTED: &str = "CREDLET_DEMO_WANTED";
+/// Variable with the requested kind of credential.
+pub(super) const CREDENTIAL_KIND: &str = "CREDLET_DEMO_WANTED";
 
-/// The plugin.
+/// Runs the plugin.
 pub(crate) fn main() -> ExitCode {
     plugin::main(|_: ExecInfo| {
-        let told = |name| {
-            let failure = || Failure::new("this is the plugin that `credlet demo` runs").hint("run `credlet demo`");
+        let required = |name| {
+            let failure =
+                || Failure::new(format!("missing variable {name}")).hint("run `credlet demo`, which runs this plugin");
             SystemEnv.var(name).ok_or_else(failure)
         };
-        let (issuer, wanted) = (told(ISSUER)?, told(WANTED)?);
+        let (issuer, kind) = (required(ISSUER)?, required(CREDENTIAL_KIND)?);
         let mut stream = UnixStream::connect(issuer)
-            .map_err(|error| Failure::new("the demo's login service is not there").because(&error))?;
-        stream.write_all(wanted.as_encoded_bytes())?;
+            .map_err(|error| Failure::new("failed to connect to the issuer of the demo").because(&error))?;
+        stream.write_all(kind.as_encoded_bytes())?;
         stream.shutdown(Shutdown::Write)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        credential(&Secret::new(answer)).ok_or_else(|| Failure::new("the demo's login service refuses to renew"))
+        let mut response = String::new();
+        stream.read_to_string(&mut response)?;
+        parse(&Secret::new(response)).ok_or_else(|| Failure::new("the issuer of the demo denied the refresh"))
     })
 }
 
-/// The issuer's answer: when it expires, then a token, or a certificate and, after an empty line, its key.
-fn credential(answer: &Secret) -> Option<ExecCredentialStatus> {
-    let (expires, credential) = answer.expose().split_once('\n')?;
+/// Parses the issuer's response: a line with the expiry, then a token, or a certificate and, after an empty line, its key.
+fn parse(response: &Secret) -> Option<ExecCredentialStatus> {
+    let (expires, credential) = response.expose().split_once('\n')?;
     let status = match credential.split_once("\n\n") {
         Some((certificate, key)) => ExecCredentialStatus::certificate(certificate, key),
         None => ExecCredentialStatus::token(credential),
     };
-    Some(status.expiring(Timestamp::from_second(expires.parse().ok()?).ok()?))
+    Some(status.with_expiration(Timestamp::from_second(expires.parse().ok()?).ok()?))
 }

@@ -1,20 +1,20 @@
-//! `--serve`: the stage stays up for whoever wants to try it.
+//! `--serve`: keeps the cluster running for other clients.
 
 use std::io::Write as _;
 use std::path::Path;
 
-use super::issuer::Kind;
-use super::server::Record;
-use super::stage::Stage;
+use super::cluster::DemoCluster;
+use super::issuer::CredentialKind;
+use super::server::RequestRecord;
 use crate::printer::Printer;
 
-/// Says how to try it.
-pub(super) fn explain(stage: &Stage, printer: &mut Printer) {
+/// Prints commands to try.
+pub(super) fn explain(cluster: &DemoCluster, printer: &mut Printer) {
     let this_binary = std::env::current_exe().map_or_else(|_| "credlet".into(), |path| quoted(&path));
-    let (kubeconfig, authority) = (quoted(&stage.kubeconfig()), quoted(&stage.authority_file()));
-    let (url, other) = (stage.server.url(), Stage::context(Kind::Certificate));
+    let (kubeconfig, authority) = (quoted(&cluster.kubeconfig()), quoted(&cluster.ca_file()));
+    let (url, other) = (cluster.server.url(), DemoCluster::context(CredentialKind::Certificate));
     printer.line(format!(
-        "An API server at {url}, and a plugin whose tokens live 3 s. Try, in another terminal:
+        "API server at {url} with a plugin whose tokens live 3 s. In another terminal, run:
 
   export KUBECONFIG={kubeconfig}
 
@@ -27,31 +27,31 @@ pub(super) fn explain(stage: &Stage, printer: &mut Printer) {
   kubectl auth whoami --context {other}
 
   {this_binary} token -o header | curl --cacert {authority} -H @- {url}/version
-  curl --cacert {authority} {url}/version   # 401: nobody gets in without a credential
+  curl --cacert {authority} {url}/version   # 401: no credential
 
-Ctrl-C ends it and removes its files."
+Press Ctrl-C to stop it and remove its files."
     ));
 }
 
-/// A line on standard error for each request.
-pub(super) fn log(record: &Record) {
-    let who = match &record.who {
+/// Logs a request on standard error.
+pub(super) fn log(record: &RequestRecord) {
+    let user = match &record.user {
         Ok(user) => format!("{} ({})", user.name, short(&user.credential.to_string())),
         Err(refusal) => refusal.to_string(),
     };
-    let Record { method, path, code, .. } = record;
-    let line = format!("{} {method} {path}  {who}\n", code.as_u16());
-    // Without anybody to read it, nothing is lost. A path may hold anything.
-    let line = format!("{}\n", credlet_api::visible(line.trim_end()));
+    let RequestRecord { method, path, code, .. } = record;
+    let line = format!("{} {method} {path}  {user}\n", code.as_u16());
+    // A closed standard error is ignored. The path is untrusted.
+    let line = format!("{}\n", credlet_api::escape_line(line.trim_end()));
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// A digest is long, and its beginning is enough to tell it from others.
+/// Shortens the digest of a certificate.
 fn short(id: &str) -> &str {
     id.char_indices().nth(23).map_or(id, |(end, _)| &id[..end])
 }
 
-/// For a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c));

@@ -1,4 +1,4 @@
-//! The demo's bearer tokens: signed JWTs (EdDSA), as a real cluster has them, so that a server needs no list of them.
+//! Bearer tokens of the demo: JWTs signed with EdDSA, which the server verifies without a list of tokens.
 
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 
 const ISSUER: &str = "credlet demo";
 
-/// Signs tokens. The key is made at the start and lives in memory only.
-pub(super) struct Signer(Ed25519KeyPair);
+/// Signs tokens. The key is generated at the start and stays in memory.
+pub(super) struct TokenSigner(Ed25519KeyPair);
 
-/// Tells the signer's tokens from others.
-pub(super) struct Verifier(UnparsedPublicKey<Vec<u8>>);
+/// Verifies the signature of tokens.
+pub(super) struct TokenVerifier(UnparsedPublicKey<Vec<u8>>);
 
-/// What a token says.
+/// Claims of a token.
 #[derive(Debug)]
-pub(super) struct Claims {
-    /// The token's own name.
+pub(super) struct TokenClaims {
+    /// The claim `jti`.
     pub(super) id: String,
     pub(super) user: String,
     pub(super) group: String,
@@ -27,12 +27,12 @@ pub(super) struct Claims {
     pub(super) expires: Timestamp,
 }
 
-impl Signer {
+impl TokenSigner {
     pub(super) fn new() -> Result<Self, Unspecified> {
         Ed25519KeyPair::generate().map(Self)
     }
 
-    pub(super) fn sign(&self, claims: &Claims, now: Timestamp) -> Secret {
+    pub(super) fn sign(&self, claims: &TokenClaims, now: Timestamp) -> Secret {
         let header = json!({ "alg": "EdDSA", "typ": "JWT" });
         let claims = json!({
             "iss": ISSUER,
@@ -47,20 +47,20 @@ impl Signer {
         Secret::new(format!("{signed}.{signature}"))
     }
 
-    pub(super) fn verifier(&self) -> Verifier {
-        Verifier(UnparsedPublicKey::new(&ED25519, self.0.public_key().as_ref().to_vec()))
+    pub(super) fn verifier(&self) -> TokenVerifier {
+        TokenVerifier(UnparsedPublicKey::new(&ED25519, self.0.public_key().as_ref().to_vec()))
     }
 }
 
-impl Verifier {
-    /// What the token says, if the signer has signed it. Whether it is still good is not looked at.
-    pub(super) fn read(&self, token: &str) -> Option<Claims> {
+impl TokenVerifier {
+    /// Returns the claims if the signature is valid. Does not check the expiry.
+    pub(super) fn verify(&self, token: &str) -> Option<TokenClaims> {
         let (signed, signature) = token.rsplit_once('.')?;
         self.0.verify(signed.as_bytes(), &BASE64.decode(signature).ok()?).ok()?;
         let (_, claims) = signed.split_once('.')?;
         let claims: Value = serde_json::from_slice(&BASE64.decode(claims).ok()?).ok()?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        Some(Claims {
+        Some(TokenClaims {
             id: text(&claims["jti"])?,
             user: text(&claims["sub"])?,
             group: text(&claims["groups"][0])?,
@@ -73,8 +73,8 @@ impl Verifier {
 mod tests {
     use super::*;
 
-    fn claims() -> Claims {
-        Claims {
+    fn claims() -> TokenClaims {
+        TokenClaims {
             id: "1".into(),
             user: "ada".into(),
             group: "staff".into(),
@@ -83,23 +83,23 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_signed() {
-        let signer = Signer::new().unwrap();
+    fn reads_signed_claims() {
+        let signer = TokenSigner::new().unwrap();
         let token = signer.sign(&claims(), Timestamp::UNIX_EPOCH);
-        let read = signer.verifier().read(token.expose()).unwrap();
+        let read = signer.verifier().verify(token.expose()).unwrap();
         assert_eq!((&*read.id, &*read.user, &*read.group, read.expires.as_second()), ("1", "ada", "staff", 5));
     }
 
     #[test]
-    fn nobody_elses_token_and_no_changed_one_is_read() {
-        let (signer, other) = (Signer::new().unwrap(), Signer::new().unwrap());
+    fn rejects_foreign_and_forged_tokens() {
+        let (signer, other) = (TokenSigner::new().unwrap(), TokenSigner::new().unwrap());
         let token = signer.sign(&claims(), Timestamp::UNIX_EPOCH);
-        assert!(other.verifier().read(token.expose()).is_none());
+        assert!(other.verifier().verify(token.expose()).is_none());
         let [header, _, signature] = token.expose().split('.').collect::<Vec<_>>().try_into().unwrap();
         let forged = BASE64.encode(json!({ "sub": "root", "groups": ["x"], "jti": "1", "exp": 5 }).to_string());
         for text in [format!("{header}.{forged}.{signature}"), format!("{header}.{forged}."), header.into(), "".into()]
         {
-            assert!(signer.verifier().read(&text).is_none(), "{text}");
+            assert!(signer.verifier().verify(&text).is_none(), "{text}");
         }
     }
 }

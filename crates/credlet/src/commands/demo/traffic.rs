@@ -1,90 +1,91 @@
-//! The callers: requests without end, each a different one, and a watch that stays open.
+//! Traffic of the demo: continuous requests of several callers, and a watch.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use credlet_client::Client;
-use credlet_client::conn::Payload;
+use credlet_http::RequestBody;
 use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::board::Board;
+use super::state::DemoState;
 use crate::error::chain;
 
-/// Between two requests of one caller. A demo should not warm the room.
-const PAUSE: Duration = Duration::from_millis(8);
+/// Time between two requests of one caller, which limits the CPU usage.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(8);
 
-/// Callers until it is dropped.
-pub(super) struct Traffic(JoinSet<()>);
+/// Tasks that send requests. Dropping it stops them.
+pub(super) struct TrafficGenerator(JoinSet<()>);
 
-impl Traffic {
+impl TrafficGenerator {
     pub(super) fn new() -> Self {
         Self(JoinSet::new())
     }
 
-    /// So many callers more.
-    pub(super) fn callers(&mut self, count: usize, client: &Client, board: &Arc<Board>) {
+    /// Starts callers that send requests continuously.
+    pub(super) fn spawn_callers(&mut self, count: usize, client: &Client, state: &Arc<DemoState>) {
         for caller in 0..count {
-            let (client, board) = (client.clone(), Arc::clone(board));
+            let (client, state) = (client.clone(), Arc::clone(state));
             self.0.spawn(async move {
                 for number in caller.. {
-                    ask(&client, &board, number).await;
-                    tokio::time::sleep(PAUSE).await;
+                    send_and_record(&client, &state, number).await;
+                    tokio::time::sleep(REQUEST_INTERVAL).await;
                 }
             });
         }
     }
 
-    /// A watch, for as long as it lasts.
-    pub(super) fn watch(&mut self, client: &Client, board: &Arc<Board>) {
-        let (client, board) = (client.clone(), Arc::clone(board));
+    /// Starts a watch, which records its events until it closes.
+    pub(super) fn spawn_watch(&mut self, client: &Client, state: &Arc<DemoState>) {
+        let (client, state) = (client.clone(), Arc::clone(state));
         self.0.spawn(async move {
-            let answer = send(&client, get("/api/v1/namespaces?watch=true")).await;
-            let Ok(answer) = answer.inspect_err(|reason| board.answered(Duration::ZERO, Err(reason.clone()))) else {
+            let response = send(&client, get("/api/v1/namespaces?watch=true")).await;
+            let Ok(response) = response.inspect_err(|reason| state.record_request(Duration::ZERO, Err(reason.clone())))
+            else {
                 return;
             };
-            board.watch_opened();
-            let mut body = answer.into_body();
+            state.watch_opened();
+            let mut body = response.into_body();
             while let Some(Ok(frame)) = body.frame().await {
                 let lines = frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
-                (0..lines).for_each(|_| board.watch_event());
+                (0..lines).for_each(|_| state.watch_event());
             }
-            board.watch_ended();
+            state.watch_closed();
         });
     }
 }
 
-/// All of these at once.
-pub(super) async fn at_once(count: usize, client: &Client, board: &Arc<Board>) {
+/// Sends this many requests concurrently.
+pub(super) async fn send_concurrently(count: usize, client: &Client, state: &Arc<DemoState>) {
     let mut callers = JoinSet::new();
     for number in 0..count {
-        let (client, board) = (client.clone(), Arc::clone(board));
-        callers.spawn(async move { ask(&client, &board, number).await });
+        let (client, state) = (client.clone(), Arc::clone(state));
+        callers.spawn(async move { send_and_record(&client, &state, number).await });
     }
     while callers.join_next().await.is_some() {}
 }
 
-/// One request, read to its end and noted.
-async fn ask(client: &Client, board: &Board, number: usize) {
+/// Sends one request, reads the whole response and records the result.
+async fn send_and_record(client: &Client, state: &DemoState, number: usize) {
     let began = Instant::now();
     let outcome = match send(client, request(number)).await {
-        Ok(answer) => answer.into_body().collect().await.map(drop).map_err(|error| chain(&error)),
+        Ok(response) => response.into_body().collect().await.map(drop).map_err(|error| chain(&error)),
         Err(reason) => Err(reason),
     };
-    board.answered(began.elapsed(), outcome);
+    state.record_request(began.elapsed(), outcome);
 }
 
-/// Reads and a write, by turns.
-fn request(number: usize) -> Request<Payload> {
+/// Returns two kinds of reads and a write in turn.
+fn request(number: usize) -> Request<RequestBody> {
     const REVIEW: &str = r#"{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}"#;
     match number % 3 {
         0 => get("/version"),
         1 => get("/api/v1/namespaces"),
         _ => {
-            let mut request = Request::new(Payload::from(REVIEW));
+            let mut request = Request::new(RequestBody::from(REVIEW));
             *request.method_mut() = http::Method::POST;
             *request.uri_mut() = http::Uri::from_static("/apis/authentication.k8s.io/v1/selfsubjectreviews");
             request.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
@@ -93,24 +94,24 @@ fn request(number: usize) -> Request<Payload> {
     }
 }
 
-pub(super) fn get(path: &'static str) -> Request<Payload> {
-    let mut request = Request::new(Payload::empty());
+pub(super) fn get(path: &'static str) -> Request<RequestBody> {
+    let mut request = Request::new(RequestBody::empty());
     *request.uri_mut() = http::Uri::from_static(path);
     request
 }
 
 async fn send(
     client: &Client,
-    request: Request<Payload>,
-) -> Result<http::Response<credlet_client::conn::Body>, String> {
+    request: Request<RequestBody>,
+) -> Result<http::Response<credlet_http::ResponseBody>, String> {
     match client.send(request).await {
-        Ok(answer) if answer.status().is_success() => Ok(answer),
-        Ok(answer) => Err(format!("the server answered {}", answer.status())),
-        Err(error) => Err(chain(&*error)),
+        Ok(response) if response.status().is_success() => Ok(response),
+        Ok(response) => Err(format!("the server returned {}", response.status())),
+        Err(error) => Err(chain(&error)),
     }
 }
 
-/// What the server says to this client, whatever that is.
+/// Returns the status of a request, or `None` if it failed.
 pub(super) async fn status(client: &Client) -> Option<StatusCode> {
-    client.send(get("/version")).await.ok().map(|answer| answer.status())
+    client.send(get("/version")).await.ok().map(|response| response.status())
 }

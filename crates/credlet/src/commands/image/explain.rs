@@ -1,39 +1,40 @@
-use credlet_image::Line;
+use credlet_image::TraceLine;
 
 use super::super::Outcome;
-use super::object;
-use super::source::{Source, Who};
-use crate::args::Global;
-use crate::exit::Exit;
-use crate::printer::{Format, FormatArg, Printer, style};
+use super::json;
+use super::provider_args::{PodArgs, ProviderArgs};
+use crate::args::GlobalArgs;
+use crate::exit::ExitStatus;
+use crate::printer::{OutputArgs, OutputFormat, Printer, style};
 use crate::runtime;
 
-/// Tell how it comes to the credentials for an image: which providers are asked, and what of their answers is used
+/// Explain the credentials for an image: which providers are run, and what of their responses is used
 ///
-/// Ends with code 0 if there is a credential, and with code 3 if the image would be pulled anonymously.
+/// Exits with code 0 if there is a credential, and with code 3 if the image would be pulled anonymously.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The image
+    /// Image name
     image: String,
     #[command(flatten)]
-    source: Source,
+    providers: ProviderArgs,
     #[command(flatten)]
-    who: Who,
+    pod: PodArgs,
     #[command(flatten)]
-    output: FormatArg,
+    output: OutputArgs,
 }
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
-    runtime::run(global.in_time(async {
-        let ready = args.source.ready(&args.who, global).await?;
+pub(crate) fn run(args: Args, global: &GlobalArgs) -> Outcome {
+    runtime::run(global.with_timeout(async {
+        let ready = args.providers.load(&args.pod, global).await?;
         let look_up = ready.look_up(&args.image).await?;
         let mut printer = Printer::default();
         match args.output.format {
-            Format::Text => {
-                printer.foreign(&format!("{} is looked up as {}", args.image, look_up.image));
+            OutputFormat::Text => {
+                printer.untrusted_line(&format!("{} is normalised to {}", args.image, look_up.image));
                 for step in &look_up.trace.steps {
-                    printer.foreign(&format!("\n{}", step.provider));
-                    step.story().iter().for_each(|line| printer.line(format!("  {}", painted(line))));
+                    printer.line("");
+                    printer.untrusted_line(&step.provider.to_string());
+                    step.lines().iter().for_each(|line| printer.line(format!("  {}", styled(line))));
                 }
                 let count = look_up.credentials.len();
                 printer.line(match count {
@@ -41,24 +42,25 @@ pub(crate) fn run(args: Args, global: &Global) -> Outcome {
                     1 => "\nOne credential would be tried.".to_owned(),
                     _ => format!("\n{count} credentials would be tried, one after the other."),
                 });
-                let no_account = look_up
-                    .credentials
-                    .iter()
-                    .any(|found| !matches!(&found.origin, credlet_image::Origin::Provider { account: Some(_), .. }));
+                let no_account = look_up.credentials.iter().any(|found| {
+                    !matches!(&found.origin, credlet_image::CredentialOrigin::Provider { account: Some(_), .. })
+                });
                 if no_account {
-                    printer.line("Once pulled so, a node gives the image to every pod that asks for it by policy.");
+                    printer.line(
+                        "An image that is pulled without a service account is accessible to every pod of the node.",
+                    );
                 }
             }
-            format => printer.object(&object::trace(&look_up), format),
+            format => printer.object(&json::trace(&look_up), format),
         }
-        printer.done()?;
-        Ok(if look_up.credentials.is_empty() { Exit::NoCredential } else { Exit::Ok })
+        printer.finish()?;
+        Ok(if look_up.credentials.is_empty() { ExitStatus::NoCredential } else { ExitStatus::Success })
     }))
 }
 
-fn painted(line: &Line) -> String {
-    let (style, text) = (style::stdout(), credlet_api::visible(&line.text));
-    match line.good {
+fn styled(line: &TraceLine) -> String {
+    let (style, text) = (style::stdout(), credlet_api::escape_line(&line.text));
+    match line.success {
         Some(true) => format!("{} {text}", style.good("✓")),
         Some(false) => format!("{} {text}", style.bad("✗")),
         None => format!("{} {text}", style.strong("hint:")),

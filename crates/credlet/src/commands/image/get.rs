@@ -2,49 +2,48 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use credlet_api::image::DockerAuths;
-use credlet_image::{Found, LookUp, Outcome as Step};
+use credlet_image::{ImageCredential, LookupResult, StepOutcome};
 use serde_json::Value;
 
 use super::super::Outcome;
-use super::object;
-use super::source::{Source, Who};
-use crate::args::Global;
+use super::json;
+use super::provider_args::{PodArgs, ProviderArgs};
+use crate::args::GlobalArgs;
 use crate::error::CliError;
-use crate::exit::Exit;
-use crate::printer::{Format, Printer, Reveal, rows};
+use crate::exit::ExitStatus;
+use crate::printer::{OutputFormat, Printer, RevealArgs, print_rows};
 use crate::runtime;
 use crate::settings::warn;
 
-/// Show what would be tried for an image, in order
+/// Print the credentials for an image, in the order in which they are tried
 ///
-/// Providers are run if their patterns match. text and json mask passwords unless told to --reveal them; the other formats
-/// are made to be used, and show them. Without any credential the image would be pulled anonymously, and the formats that
-/// cannot say so end with code 3.
+/// Runs the providers with a matching pattern. The formats text and json mask passwords unless --reveal is set; the other formats print
+/// them. If there is no credential, the image would be pulled anonymously, and the formats other than text and json exit with code 3.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The images
+    /// Image names
     #[arg(required = true, value_name = "IMAGE")]
     images: Vec<String>,
     #[command(flatten)]
-    source: Source,
+    providers: ProviderArgs,
     #[command(flatten)]
-    who: Who,
-    /// How to print it
+    pod: PodArgs,
+    /// Output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]
-    reveal: Reveal,
+    reveal: RevealArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// Human-readable
     #[default]
     Text,
-    /// For scripts
+    /// JSON
     Json,
-    /// The first password alone, one line for each image
+    /// The first password only, one line per image
     Raw,
     /// A config.json for docker, skopeo, buildah, kaniko and others
     DockerConfig,
@@ -63,9 +62,9 @@ Examples:
   credlet image get -o docker-config IMAGE > ~/.docker/config.json
   credlet image get -o json --service-account shop/robot IMAGE | jq '.[0].credentials'";
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
-    runtime::run(global.in_time(async {
-        let ready = args.source.ready(&args.who, global).await?;
+pub(crate) fn run(args: Args, global: &GlobalArgs) -> Outcome {
+    runtime::run(global.with_timeout(async {
+        let ready = args.providers.load(&args.pod, global).await?;
         let mut found = Vec::new();
         for image in &args.images {
             found.push(ready.look_up(image).await?);
@@ -74,32 +73,32 @@ pub(crate) fn run(args: Args, global: &Global) -> Outcome {
         match args.output {
             Output::Text => found.iter().for_each(|look_up| text(look_up, args.reveal, &mut printer)),
             Output::Json => {
-                let all: Vec<Value> = found.iter().map(|look_up| object::look_up(look_up, args.reveal)).collect();
-                printer.object(&all, Format::Json);
+                let all: Vec<Value> = found.iter().map(|look_up| json::lookup(look_up, args.reveal)).collect();
+                printer.object(&all, OutputFormat::Json);
             }
             Output::DockerConfig | Output::Podman => printer.line(docker_config(&found)?.to_config_json().as_str()),
             Output::Raw | Output::Crictl | Output::Env => {
                 for look_up in &found {
-                    let first = look_up.credentials.first().ok_or_else(|| anonymous(look_up))?;
-                    printer.line(one(first, args.output)?);
+                    let first = look_up.credentials.first().ok_or_else(|| no_credential_error(look_up))?;
+                    printer.line(format_credential(first, args.output)?);
                 }
             }
         }
-        failures(&found);
-        printer.done()?;
-        Ok(Exit::Ok)
+        warn_failures(&found);
+        printer.finish()?;
+        Ok(ExitStatus::Success)
     }))
 }
 
-fn text(look_up: &LookUp, reveal: Reveal, printer: &mut Printer) {
-    printer.foreign(look_up.image.as_str());
+fn text(look_up: &LookupResult, reveal: RevealArgs, printer: &mut Printer) {
+    printer.untrusted_line(look_up.image.as_str());
     if look_up.credentials.is_empty() {
-        printer.line("  no credentials: it would be pulled anonymously");
+        printer.line("  no credentials: the image would be pulled anonymously");
     }
     for (number, found) in look_up.credentials.iter().enumerate() {
         let line = |name: &str, value: String| (name.to_owned(), value);
-        printer.foreign(&format!("  {}. {}", number + 1, found.key));
-        rows(
+        printer.untrusted_line(&format!("  {}. {}", number + 1, found.key));
+        print_rows(
             printer,
             "     ",
             &[
@@ -111,45 +110,45 @@ fn text(look_up: &LookUp, reveal: Reveal, printer: &mut Printer) {
     }
 }
 
-/// What went wrong goes to standard error in every format: the others' credentials count all the same.
-fn failures(found: &[LookUp]) {
+/// Prints errors of providers to standard error. They do not affect the credentials of others.
+fn warn_failures(found: &[LookupResult]) {
     for step in found.iter().flat_map(|look_up| &look_up.trace.steps) {
-        if let Some(Step::Failed(error)) = &step.outcome {
+        if let Some(StepOutcome::Failed(error)) = &step.outcome {
             warn(&error.to_string());
         }
     }
 }
 
-fn anonymous(look_up: &LookUp) -> CliError {
+fn no_credential_error(look_up: &LookupResult) -> CliError {
     let failed = look_up.trace.steps.iter().find_map(|step| match &step.outcome {
-        Some(Step::Failed(error)) => Some(format!(": {error}")),
+        Some(StepOutcome::Failed(error)) => Some(format!(": {error}")),
         _ => None,
     });
-    let message = format!("there is no credential for {}{}", look_up.image, failed.unwrap_or_default());
-    CliError::new(Exit::NoCredential, message).hint("`credlet image explain` says why")
+    let message = format!("no credential found for {}{}", look_up.image, failed.unwrap_or_default());
+    CliError::new(ExitStatus::NoCredential, message).hint("run `credlet image explain` for the reasons")
 }
 
-fn one(found: &Found, output: Output) -> Result<String, CliError> {
+fn format_credential(found: &ImageCredential, output: Output) -> Result<String, CliError> {
     let (username, password) = (&found.auth.username, found.auth.password.expose());
     Ok(match output {
         Output::Crictl => format!("{username}:{password}"),
         Output::Env => {
-            format!("REGISTRY_USERNAME={}\nREGISTRY_PASSWORD={}", quoted(username), quoted(password))
+            format!("REGISTRY_USERNAME={}\nREGISTRY_PASSWORD={}", shell_quote(username), shell_quote(password))
         }
         _ => password.to_owned(),
     })
 }
 
-/// For a shell: everything between single quotes is itself, except the single quote.
-fn quoted(text: &str) -> String {
+/// Quotes for a POSIX shell.
+fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Docker knows registries and not paths or patterns: the first credential of each image's registry.
-fn docker_config(found: &[LookUp]) -> Result<DockerAuths, CliError> {
+/// Returns the first credential of each image by registry, because docker supports neither paths nor patterns.
+fn docker_config(found: &[LookupResult]) -> Result<DockerAuths, CliError> {
     let mut auths = BTreeMap::new();
     for look_up in found {
-        let first = look_up.credentials.first().ok_or_else(|| anonymous(look_up))?;
+        let first = look_up.credentials.first().ok_or_else(|| no_credential_error(look_up))?;
         let key = match look_up.image.registry() {
             "docker.io" => "https://index.docker.io/v1/",
             registry => registry,

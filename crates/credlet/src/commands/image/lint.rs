@@ -1,97 +1,109 @@
 use std::sync::Arc;
 
-use credlet_core::{StderrSink, SystemRunner, World};
+use credlet_exec::{Platform, StderrSink, SystemRunner};
 use credlet_image::{
-    Asking, Config, ConfigError, Finding, ImageCredentials, Options, Outcome as Step, Suspicion, lint, lint_answer,
+    ConfigError, ImageCredentials, ImageProvidersConfig, LintFinding, LintIssue, LookupRequest, ProviderOptions,
+    StepOutcome, lint, lint_response,
 };
 use serde_json::json;
 
 use super::super::Outcome;
-use super::source::{Source, Who};
-use crate::args::Global;
+use super::provider_args::{PodArgs, ProviderArgs};
+use crate::args::GlobalArgs;
 use crate::error::CliError;
-use crate::exit::Exit;
-use crate::printer::{Format, FormatArg, Printer, style};
+use crate::exit::ExitStatus;
+use crate::printer::{OutputArgs, OutputFormat, Printer, style};
 use crate::runtime;
 
-/// Check a configuration of providers: everything wrong with it, and what is suspicious
+/// Check a configuration of providers for errors and suspicious settings
 ///
-/// Nothing is run unless --run asks for it. Ends with code 0 if all is well, with code 1 if something is surely not meant so (or, with --strict,
-/// only suspicious), and with code 2 if a kubelet would not start with it: fit for CI, and for ExecStartPre= of systemd.
+/// Runs no provider unless --run is set. Exits with code 0 if there is nothing to report, with code 1 for errors (with --strict also for
+/// warnings), and with code 2 if the kubelet would not start with the configuration. Suitable for CI and for ExecStartPre= of systemd.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    source: Source,
-    /// End with code 1 for what is only suspicious, too
+    providers: ProviderArgs,
+    /// Exit with code 1 for warnings, too
     #[arg(long)]
     strict: bool,
-    /// Run the providers that match this image, too, and check what they answer; may be repeated
+    /// Also run the providers that match this image and check their responses; may be repeated
     #[arg(long, value_name = "IMAGE")]
     run: Vec<String>,
     #[command(flatten)]
-    who: Who,
+    pod: PodArgs,
     #[command(flatten)]
-    output: FormatArg,
+    output: OutputArgs,
 }
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
-    let config = args.source.config()?;
-    let checked = match args.source.bin_dir() {
+pub(crate) fn run(args: Args, global: &GlobalArgs) -> Outcome {
+    let config = args.providers.config()?;
+    let checked = match args.providers.bin_dir() {
         Ok(bin_dir) => {
-            let world = World { runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)), ..World::system() };
-            ImageCredentials::load(&config, bin_dir, Options::default(), world).map(drop)
+            let platform =
+                Platform { runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)), ..Platform::system() };
+            ImageCredentials::load(&config, bin_dir, ProviderOptions::default(), platform).map(drop)
         }
-        // Without the binaries the rest can be checked all the same.
+        // The configuration can be checked without the binaries.
         Err(_) => Ok(()),
     };
-    let read = checked.and_then(|()| Config::read(&config));
+    let read = checked.and_then(|()| ImageProvidersConfig::read(&config));
     let mut printer = Printer::default();
     let exit = match read {
-        Err(ConfigError { mistakes }) => {
-            let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+        Err(ConfigError { problems }) => {
+            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             print(&mut printer, args.output.format, &lines, &[], &[], None);
-            Exit::Usage
+            ExitStatus::Usage
         }
         Ok(config) => {
             let mut findings = lint(&config);
             if !args.run.is_empty() {
-                runtime::run(global.in_time(async {
-                    findings.extend(answers(&args, &config, global).await?);
-                    Ok(Exit::Ok)
+                runtime::run(global.with_timeout(async {
+                    findings.extend(lint_responses(&args, &config, global).await?);
+                    Ok(ExitStatus::Success)
                 }))?;
             }
-            let (wrong, odd): (Vec<_>, Vec<_>) =
-                findings.into_iter().partition(|finding| finding.suspicion.is_mistake());
-            let text = |findings: &[Finding]| -> Vec<String> { findings.iter().map(ToString::to_string).collect() };
-            print(&mut printer, args.output.format, &[], &text(&wrong), &text(&odd), Some(&config));
-            if !wrong.is_empty() || args.strict && !odd.is_empty() { Exit::Refused } else { Exit::Ok }
+            let (errors, warnings): (Vec<_>, Vec<_>) =
+                findings.into_iter().partition(|finding| finding.issue.is_error());
+            let text = |findings: &[LintFinding]| -> Vec<String> { findings.iter().map(ToString::to_string).collect() };
+            print(&mut printer, args.output.format, &[], &text(&errors), &text(&warnings), Some(&config));
+            if !errors.is_empty() || args.strict && !warnings.is_empty() {
+                ExitStatus::ServerError
+            } else {
+                ExitStatus::Success
+            }
         }
     };
-    printer.done()?;
+    printer.finish()?;
     Ok(exit)
 }
 
-/// What is suspicious about the answers of the providers themselves.
-async fn answers(args: &Args, config: &Config, global: &Global) -> Result<Vec<Finding>, CliError> {
-    let ready = args.source.ready(&args.who, global).await?;
+/// Runs the providers and returns the findings for their responses.
+async fn lint_responses(
+    args: &Args,
+    config: &ImageProvidersConfig,
+    global: &GlobalArgs,
+) -> Result<Vec<LintFinding>, CliError> {
+    let session = args.providers.load(&args.pod, global).await?;
     let mut findings = Vec::new();
     for image in &args.run {
-        let found = ready.credentials.look_up(image, &ready.asking(Asking::default())).await;
+        let found = session.credentials.look_up(image, &session.request(LookupRequest::default())).await;
         let found = found.map_err(|error| CliError::usage(error.to_string()))?;
         for (step, provider) in found.trace.steps.iter().zip(&config.providers) {
-            let no_answer = |reason: String| {
+            let run_failed = |reason: String| {
                 let image = found.image.as_str().to_owned();
-                Finding::of(provider, Suspicion::NoAnswer { image, reason })
+                LintFinding::for_provider(provider, LintIssue::RunFailed { image, reason })
             };
             match &step.outcome {
-                Some(Step::Ran(answer) | Step::Remembered(answer)) => findings.extend(lint_answer(provider, answer)),
-                Some(Step::Failed(error)) => findings.push(no_answer(error.to_string())),
-                Some(Step::Skipped(_)) | None => {}
+                Some(StepOutcome::Ran(response) | StepOutcome::Cached(response)) => {
+                    findings.extend(lint_response(provider, response))
+                }
+                Some(StepOutcome::Failed(error)) => findings.push(run_failed(error.to_string())),
+                Some(StepOutcome::Skipped(_)) | None => {}
             }
         }
     }
-    // One answer may do for several images.
-    let mut seen: Vec<Finding> = Vec::new();
+    // One response may serve several images.
+    let mut seen: Vec<LintFinding> = Vec::new();
     findings.into_iter().for_each(|finding| {
         if !seen.contains(&finding) {
             seen.push(finding)
@@ -102,26 +114,26 @@ async fn answers(args: &Args, config: &Config, global: &Global) -> Result<Vec<Fi
 
 fn print(
     printer: &mut Printer,
-    format: Format,
-    mistakes: &[String],
-    wrong: &[String],
-    odd: &[String],
-    config: Option<&Config>,
+    format: OutputFormat,
+    problems: &[String],
+    errors: &[String],
+    warnings: &[String],
+    config: Option<&ImageProvidersConfig>,
 ) {
-    if format != Format::Text {
+    if format != OutputFormat::Text {
         let object = json!({
-            "usable": mistakes.is_empty(),
+            "usable": problems.is_empty(),
             "hash": config.map(|config| &config.hash),
-            "mistakes": mistakes,
-            "errors": wrong,
-            "warnings": odd,
+            "mistakes": problems,
+            "errors": errors,
+            "warnings": warnings,
         });
         return printer.object(&object, format);
     }
     let style = style::stdout();
-    let lists = [(style.bad("error:"), mistakes), (style.bad("error:"), wrong), (style.warning("warning:"), odd)];
+    let lists = [(style.bad("error:"), problems), (style.bad("error:"), errors), (style.warning("warning:"), warnings)];
     for (lead, lines) in lists {
-        lines.iter().for_each(|line| printer.line(format!("{lead} {}", credlet_api::visible(line))));
+        lines.iter().for_each(|line| printer.line(format!("{lead} {}", credlet_api::escape_line(line))));
     }
     if let Some(config) = config {
         printer.line(format!("{} providers, {}", config.providers.len(), config.hash));

@@ -1,19 +1,19 @@
-//! Image credentials: the kubelet's providers, for people and for programs that are no kubelet.
+//! `credlet image`: credentials of the kubelet's image credential providers.
 
-mod accounts;
+mod api_server;
 mod docker_credential;
 mod explain;
 mod get;
+mod json;
 mod lint;
 mod matching;
-mod object;
+mod provider_args;
 mod run_plugin;
-mod source;
 
 use clap::Subcommand;
 
 use super::Outcome;
-use crate::args::Global;
+use crate::args::GlobalArgs;
 
 /// Get credentials for images from the kubelet's credential providers
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ enum Verb {
     DockerCredential(docker_credential::Args),
 }
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
+pub(crate) fn run(args: Args, global: &GlobalArgs) -> Outcome {
     match args.verb {
         Verb::Get(args) => get::run(args, global),
         Verb::Match(args) => matching::run(args),

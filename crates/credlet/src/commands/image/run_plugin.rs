@@ -1,83 +1,83 @@
 use credlet_api::image::format_duration;
-use credlet_image::{Asking, Outcome as Step, lint_answer};
+use credlet_image::{LookupRequest, StepOutcome, lint_response};
 use serde_json::json;
 
 use super::super::Outcome;
-use super::source::{Source, Who};
-use crate::args::Global;
+use super::provider_args::{PodArgs, ProviderArgs};
+use crate::args::GlobalArgs;
 use crate::error::CliError;
-use crate::exit::Exit;
-use crate::printer::{Format, FormatArg, Printer, Reveal, rows};
+use crate::exit::ExitStatus;
+use crate::printer::{OutputArgs, OutputFormat, Printer, RevealArgs, print_rows};
 use crate::runtime;
 
-/// Run one provider for an image, whether its patterns match or not, and show what it was asked and what it answered
+/// Run one provider for an image, whether or not its patterns match, and print request and response
 ///
-/// Every fault of the provider is named. What it wrote to standard error is shown, without the secrets in it.
+/// Reports every problem of the response. Standard error is printed with secrets redacted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The provider's name in the configuration
+    /// Name of the provider in the configuration
     name: String,
-    /// The image
+    /// Image name
     image: String,
     #[command(flatten)]
-    source: Source,
+    providers: ProviderArgs,
     #[command(flatten)]
-    who: Who,
+    pod: PodArgs,
     #[command(flatten)]
-    output: FormatArg,
+    output: OutputArgs,
     #[command(flatten)]
-    reveal: Reveal,
+    reveal: RevealArgs,
 }
 
-pub(crate) fn run(args: Args, global: &Global) -> Outcome {
-    runtime::run(global.in_time(async {
-        let ready = args.source.ready(&args.who, global).await?;
-        let providers = ready.credentials.providers();
+pub(crate) fn run(args: Args, global: &GlobalArgs) -> Outcome {
+    runtime::run(global.with_timeout(async {
+        let session = args.providers.load(&args.pod, global).await?;
+        let providers = session.credentials.providers();
         let config = providers.iter().find(|provider| provider.name == args.name).ok_or_else(|| {
             let names: Vec<_> = providers.iter().map(|provider| provider.name.as_str()).collect();
-            CliError::usage(format!("there is no provider `{}`", args.name))
-                .hint(format!("there are {}", names.join(", ")))
+            CliError::usage(format!("unknown provider `{}`", args.name))
+                .hint(format!("configured providers: {}", names.join(", ")))
         })?;
-        let asked = ready.asking(Asking::default());
-        let run = ready.credentials.run(&args.name, &args.image, &asked).await;
+        let request = session.request(LookupRequest::default());
+        let run = session.credentials.run(&args.name, &args.image, &request).await;
         let run = run.map_err(|error| CliError::usage(error.to_string()))?;
         let request = run.request.as_ref().map(|request| request.encode().trim_end().to_owned());
-        let stderr = ready.credentials.last_stderr(&args.name).unwrap_or_default();
-        let (answer, fault, hints) = match &run.outcome {
-            Step::Ran(answer) | Step::Remembered(answer) => (Some(answer), None, Vec::new()),
-            Step::Skipped(skipped) => (None, Some(skipped.to_string()), Vec::new()),
-            Step::Failed(error) => (None, Some(error.to_string()), error.hints()),
+        let stderr = session.credentials.last_stderr(&args.name).unwrap_or_default();
+        let (response, fault, hints) = match &run.outcome {
+            StepOutcome::Ran(response) | StepOutcome::Cached(response) => (Some(response), None, Vec::new()),
+            StepOutcome::Skipped(skipped) => (None, Some(skipped.to_string()), Vec::new()),
+            StepOutcome::Failed(error) => (None, Some(error.to_string()), error.hints()),
         };
-        let auths: Vec<_> = answer.iter().flat_map(|answer| answer.auths()).collect();
-        let remarks = answer.iter().flat_map(|answer| answer.remarks()).map(ToString::to_string);
-        let wider = answer.iter().flat_map(|answer| lint_answer(config, answer));
-        let remarks: Vec<_> = remarks.chain(wider.map(|finding| finding.suspicion.to_string())).collect();
+        let auths: Vec<_> = response.iter().flat_map(|response| response.auths()).collect();
+        let warnings = response.iter().flat_map(|response| response.warnings()).map(ToString::to_string);
+        let wider = response.iter().flat_map(|response| lint_response(config, response));
+        let warnings: Vec<_> = warnings.chain(wider.map(|finding| finding.issue.to_string())).collect();
         let mut printer = Printer::default();
         match args.output.format {
-            Format::Text => {
+            OutputFormat::Text => {
                 if let Some(request) = &request {
-                    printer.foreign(&format!("request   {request}"));
+                    printer.untrusted_line(&format!("request   {request}"));
                 }
-                if let Some(answer) = answer {
-                    let (scope, took) = (answer.scope().as_str(), format_duration(answer.took()));
-                    let lifetime = format_duration(answer.lifetime());
-                    printer.line(format!("answer    cacheKeyType {scope}, remembered for {lifetime}, after {took}"));
+                if let Some(response) = response {
+                    let (scope, took) = (response.scope().as_str(), format_duration(response.took()));
+                    let lifetime = format_duration(response.lifetime());
+                    printer.line(format!("response  cacheKeyType {scope}, cached for {lifetime}, after {took}"));
                     for (key, auth) in &auths {
                         let password = args.reveal.show(&auth.password);
-                        rows(&mut printer, "  ", &[((*key).to_owned(), format!("{} {password}", auth.username))]);
+                        print_rows(&mut printer, "  ", &[((*key).to_owned(), format!("{} {password}", auth.username))]);
                     }
                 }
-                remarks.iter().for_each(|remark| printer.foreign(&format!("remark    {remark}")));
-                stderr.lines().for_each(|line| printer.foreign(&format!("stderr    {line}")));
+                warnings.iter().for_each(|warning| printer.untrusted_line(&format!("warning   {warning}")));
+                stderr.lines().for_each(|line| printer.untrusted_line(&format!("stderr    {line}")));
             }
             format => printer.object(
                 &json!({
                     "provider": args.name,
                     "request": request,
-                    "answer": answer.map(|answer| json!({
-                        "cacheKeyType": answer.scope().as_str(),
-                        "cacheDuration": format_duration(answer.lifetime()),
-                        "took": format_duration(answer.took()),
+                    "answer": response.map(|response| json!({
+                        "cacheKeyType": response.scope().as_str(),
+                        "cacheDuration": format_duration(response.lifetime()),
+                        "took": format_duration(response.took()),
                         "auth": auths.iter().map(|(key, auth)| json!({
                             "key": key,
                             "username": auth.username,
@@ -85,18 +85,18 @@ pub(crate) fn run(args: Args, global: &Global) -> Outcome {
                         })).collect::<Vec<_>>(),
                     })),
                     "fault": fault,
-                    "remarks": remarks,
+                    "remarks": warnings,
                     "stderr": stderr,
                 }),
                 format,
             ),
         }
-        printer.done()?;
+        printer.finish()?;
         match fault {
-            None => Ok(Exit::Ok),
-            Some(fault) => {
-                Err(hints.into_iter().fold(CliError::new(Exit::NoCredential, fault), |error, hint| error.hint(hint)))
-            }
+            None => Ok(ExitStatus::Success),
+            Some(fault) => Err(hints
+                .into_iter()
+                .fold(CliError::new(ExitStatus::NoCredential, fault), |error, hint| error.hint(hint))),
         }
     }))
 }

@@ -1,15 +1,16 @@
-//! Which proxies two plugins may share.
+//! Identity of a daemon: plugins with the same identity share one.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use credlet_api::exec::{Cluster, EXEC_INFO_ENV};
-use credlet_core::{Env, Inherit};
-use credlet_proxy::client::SWITCH;
+use credlet_exec::{Env, EnvInheritance};
+use credlet_platform::session_env::is_session_variable;
+use credlet_proxy::client::EXEC_PROXY_ENV;
 
-/// Variables that signers and the programs behind them look at. Others can be named with `--env`.
-const BEGINNINGS: [&str; 25] = [
+/// Prefixes of variables that signers and their programs read. `--env` adds others.
+const PREFIXES: [&str; 25] = [
     "AWS_",
     "AZURE_",
     "ARM_",
@@ -34,14 +35,14 @@ const BEGINNINGS: [&str; 25] = [
     "ChrystokiConfigurationPath",
     "LD_LIBRARY_PATH",
     "XDG_CONFIG_HOME",
-    // Whom it believes to be the API server, where the cluster does not say.
+    // Trust anchors for clusters without a certificate authority.
     "SSL_CERT_",
 ];
 
-/// Variables that a daemon needs to find its way, and that are the same for all of its clients as far as it is concerned.
-const OTHERS: [&str; 14] = [
+/// Variables that a daemon needs and that do not distinguish its clients.
+const SHARED_VARIABLES: [&str; 14] = [
     EXEC_INFO_ENV,
-    SWITCH,
+    EXEC_PROXY_ENV,
     "HOME",
     "PATH",
     "USER",
@@ -56,97 +57,55 @@ const OTHERS: [&str; 14] = [
     "HTTP_PROXY",
 ];
 
-/// Variables that differ from one terminal to the next, or from one client to the next, and that no program makes a
-/// credential of. Those whose names begin with one of [`TERMINALS`] are others.
-const OF_TERMINALS: [&str; 25] = [
-    EXEC_INFO_ENV,
-    "_",
-    "PWD",
-    "OLDPWD",
-    "SHLVL",
-    "TERM",
-    "COLORTERM",
-    "COLUMNS",
-    "LINES",
-    "WINDOWID",
-    "DISPLAY",
-    "SSH_TTY",
-    "SSH_CLIENT",
-    "SSH_CONNECTION",
-    "SSH_AUTH_SOCK",
-    "GPG_TTY",
-    "STY",
-    "PS1",
-    "LS_COLORS",
-    "PROMPT_COMMAND",
-    "XDG_SESSION_ID",
-    "INVOCATION_ID",
-    "JOURNAL_STREAM",
-    // A certificate of the moment and a directory, which a plugin of Terraform's is given when it is started.
-    "PLUGIN_CLIENT_CERT",
-    "PLUGIN_UNIX_SOCKET_DIR",
-];
-
-/// The programs that put such variables there.
-const TERMINALS: [&str; 11] = [
-    "TERM_",
-    "TMUX",
-    "ZELLIJ",
-    "VTE_",
-    "GNOME_TERMINAL_",
-    "KONSOLE_",
-    "KITTY_",
-    "WEZTERM_",
-    "ALACRITTY_",
-    "ITERM_",
-    "WT_",
-];
-
-/// What a daemon gets of the environment: what it is known by, and little else. The rest, which may be anybody's secret,
-/// would stay in its memory for hours.
-pub(super) fn inherited(more: &[String]) -> Inherit {
+/// Variables that a daemon inherits: those of its identity and few others. Other variables may be secrets, which would
+/// stay in its memory for hours.
+pub(super) fn inherited(more: &[String]) -> EnvInheritance {
     let proxies = ["NO_PROXY", "https_proxy", "http_proxy", "no_proxy"].map(str::to_owned);
-    let known = BEGINNINGS.iter().map(|begin| format!("{begin}*"));
-    let others = OTHERS.iter().map(|&name| name.to_owned());
-    Inherit::Only(known.chain(others).chain(proxies).chain(more.iter().cloned()).collect())
+    let known = PREFIXES.iter().map(|begin| format!("{begin}*"));
+    let others = SHARED_VARIABLES.iter().map(|&name| name.to_owned());
+    EnvInheritance::Only(known.chain(others).chain(proxies).chain(more.iter().cloned()).collect())
 }
 
-/// Which variables a proxy is known by.
+/// Variables that are part of a daemon's identity.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Known<'a> {
-    /// Those that signers look at, and these.
-    By(&'a [String]),
-    /// All: nobody knows what a program looks at that the signer runs, and it must not answer in another one's place.
-    ByAll,
+pub(super) enum IdentityScope<'a> {
+    /// Those that signers read, and these.
+    Named(&'a [String]),
+    /// All except session variables, because a program that the signer runs may depend on any of them.
+    FullEnv,
 }
 
-impl Known<'_> {
-    fn matters(self, name: &str) -> bool {
+impl IdentityScope<'_> {
+    fn includes(self, name: &str, value: &OsStr) -> bool {
         match self {
-            Self::ByAll => {
-                !OF_TERMINALS.contains(&name) && !TERMINALS.iter().any(|terminal| name.starts_with(terminal))
-            }
-            Self::By(more) => {
+            Self::FullEnv => name != EXEC_INFO_ENV && !is_session_variable(name.as_ref(), value),
+            Self::Named(more) => {
                 let is_named = more.iter().any(|named| named == name);
-                BEGINNINGS.iter().any(|begin| name.starts_with(begin)) || name == "HOME" || is_named
+                PREFIXES.iter().any(|begin| name.starts_with(begin)) || name == "HOME" || is_named
             }
         }
     }
 }
 
-/// The name of the proxy for this cluster, these words and this surrounding.
-pub(super) fn name(cluster: &Cluster, words: &[OsString], known: Known<'_>, program: &Path, env: &dyn Env) -> String {
+/// Returns the identity of the daemon for this cluster, these arguments and this environment.
+pub(super) fn name(
+    cluster: &Cluster,
+    args: &[OsString],
+    scope: IdentityScope<'_>,
+    program: &Path,
+    env: &dyn Env,
+) -> String {
     let mut own: Vec<(String, Vec<u8>)> = Vec::new();
-    own.extend(words.iter().skip(1).map(|word| ("word".to_owned(), word.as_encoded_bytes().to_vec())));
+    own.extend(args.iter().skip(1).map(|arg| ("word".to_owned(), arg.as_encoded_bytes().to_vec())));
     let mut vars: Vec<_> =
         env.vars().into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
     vars.sort();
     for (name, value) in vars {
-        if known.matters(&name) {
+        if scope.includes(&name, &value) {
             own.push((name, value.into_encoded_bytes()));
         }
     }
-    // Another build is another proxy, so that an upgrade does not leave the old one in charge.
+    // A different build gets a different daemon, so that an upgrade takes effect.
     let build = std::fs::metadata(program).map_or_else(
         |_| String::new(),
         |about| format!("{} {} {}.{}", about.ino(), about.len(), about.mtime(), about.mtime_nsec()),
@@ -157,15 +116,15 @@ pub(super) fn name(cluster: &Cluster, words: &[OsString], known: Known<'_>, prog
 
 #[cfg(test)]
 mod tests {
-    use credlet_core::FixedEnv;
+    use credlet_exec::FixedEnv;
 
     use super::*;
 
     #[test]
-    fn a_daemon_gets_what_it_is_known_by_and_nobody_elses_secrets() {
+    fn daemon_inherits_only_identity_env() {
         let inherited = inherited(&["MINE".to_owned()]);
-        let passes = |name: &str| inherited.passes(name.as_ref());
-        for name in BEGINNINGS.into_iter().chain(["MINE", "HOME", "https_proxy", "NO_PROXY", "KUBERNETES_EXEC_INFO"]) {
+        let passes = |name: &str| inherited.allows(name.as_ref());
+        for name in PREFIXES.into_iter().chain(["MINE", "HOME", "https_proxy", "NO_PROXY", "KUBERNETES_EXEC_INFO"]) {
             assert!(passes(name), "{name}");
         }
         for name in ["XDG_RUNTIME_DIR", "TMPDIR", "LC_ALL", "CLIENT_EXEC_PROXY"] {
@@ -177,15 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn other_words_variables_that_matter_and_another_build_are_another_proxy() {
+    fn identity_depends_on_args_env_and_build() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("credlet");
         std::fs::write(&program, "one").unwrap();
         let cluster = Cluster { server: "https://a".into(), ..Cluster::default() };
-        let of = |words: &[&str], vars: &[(&str, &str)], more: &[&str]| {
-            let words: Vec<_> = ["credlet"].iter().chain(words).map(OsString::from).collect();
+        let of = |args: &[&str], vars: &[(&str, &str)], more: &[&str]| {
+            let args: Vec<_> = ["credlet"].iter().chain(args).map(OsString::from).collect();
             let more: Vec<_> = more.iter().map(|name| (*name).to_owned()).collect();
-            name(&cluster, &words, Known::By(&more), &program, &FixedEnv::new(vars.iter().copied()))
+            name(&cluster, &args, IdentityScope::Named(&more), &program, &FixedEnv::new(vars.iter().copied()))
         };
         let plain = of(&["a"], &[], &[]);
         assert_eq!(plain, of(&["a"], &[("TERM", "xterm"), ("SHLVL", "3")], &[]));
@@ -198,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_runs_programs_is_known_by_all_that_they_may_look_at() {
+    fn exec_proxy_identity_has_full_env() {
         let cluster = Cluster { server: "https://a".into(), ..Cluster::default() };
         let of = |vars: &[(&str, &str)]| {
-            name(&cluster, &[], Known::ByAll, Path::new("/none"), &FixedEnv::new(vars.iter().copied()))
+            name(&cluster, &[], IdentityScope::FullEnv, Path::new("/none"), &FixedEnv::new(vars.iter().copied()))
         };
         assert_ne!(of(&[("VAULT_ROLE", "one")]), of(&[("VAULT_ROLE", "two")]));
         assert_ne!(of(&[("VAULT_ROLE", "one")]), of(&[]));

@@ -1,23 +1,23 @@
-//! Looking after the proxies that are running.
+//! Subcommands for running proxies.
 
 use std::path::PathBuf;
 
-use credlet_core::SystemEnv;
-use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Control, ControlError, Report};
+use credlet_exec::SystemEnv;
+use credlet_proxy::dir::ProxyDir;
+use credlet_proxy::server::{ControlClient, ControlError, StatusReport};
 use serde::Serialize;
 
-use super::life::asked;
-use super::{LsArgs, WhichArgs, plugin};
+use super::daemon::control_error;
+use super::{LsArgs, SelectArgs, plugin};
 use crate::commands::Outcome;
 use crate::error::CliError;
-use crate::exit::Exit;
-use crate::printer::{Format, Printer, rows};
+use crate::exit::ExitStatus;
+use crate::printer::{OutputFormat, Printer, print_rows};
 use crate::runtime;
 use crate::settings::warn;
 
 #[derive(Serialize)]
-struct Listed {
+struct ListedProxy {
     name: String,
     pid: u32,
     server: String,
@@ -33,8 +33,8 @@ struct Listed {
     log: Option<PathBuf>,
 }
 
-impl Listed {
-    fn of(dir: &Dir, report: Report) -> Self {
+impl ListedProxy {
+    fn of(dir: &ProxyDir, report: StatusReport) -> Self {
         Self {
             name: name(dir),
             pid: report.pid,
@@ -71,19 +71,18 @@ impl Listed {
     }
 }
 
-fn name(dir: &Dir) -> String {
+fn name(dir: &ProxyDir) -> String {
     dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Those that answer. One that is gone is about to end, or has ended; one with which something is wrong does not stand in
-/// the way of the others.
-async fn all() -> Vec<(Dir, Report)> {
+/// Returns the proxies that respond. Exiting proxies are skipped, and errors of one proxy are printed as warnings.
+async fn all() -> Vec<(ProxyDir, StatusReport)> {
     let mut found = Vec::new();
-    for dir in Dir::list(&SystemEnv).into_iter().filter(Dir::is_served) {
-        let status = async { Control::of(&dir)?.status().await };
+    for dir in ProxyDir::list(&SystemEnv).into_iter().filter(ProxyDir::is_served) {
+        let status = async { ControlClient::new(&dir)?.status().await };
         match status.await {
             Ok(report) => found.push((dir, report)),
-            Err(ControlError::Gone) => {}
+            Err(ControlError::NotRunning) => {}
             Err(error) => {
                 let text = [error.to_string()].into_iter().chain(error.hints()).collect::<Vec<_>>().join("; ");
                 warn(&format!("{}: {text}", name(&dir)));
@@ -95,87 +94,87 @@ async fn all() -> Vec<(Dir, Report)> {
 
 pub(super) fn ls(args: &LsArgs) -> Outcome {
     runtime::run(async {
-        let found: Vec<_> = all().await.into_iter().map(|(dir, report)| Listed::of(&dir, report)).collect();
+        let found: Vec<_> = all().await.into_iter().map(|(dir, report)| ListedProxy::of(&dir, report)).collect();
         let mut printer = Printer::default();
         match args.output.format {
-            Format::Text => {
+            OutputFormat::Text => {
                 for proxy in &found {
                     let port = proxy.port.map(|port| format!(", port {port}")).unwrap_or_default();
                     let clients = format!("{} clients, {} open", proxy.clients, proxy.open);
-                    printer.foreign(&format!("{}  {}  {clients}{port}", &proxy.name, proxy.server));
+                    printer.untrusted_line(&format!("{}  {}  {clients}{port}", &proxy.name, proxy.server));
                 }
             }
             format => printer.object(&found, format),
         }
-        printer.done()?;
-        Ok(Exit::Ok)
+        printer.finish()?;
+        Ok(ExitStatus::Success)
     })
 }
 
-/// Those that are meant: one of this name, the only one, or all.
-async fn meant(args: &WhichArgs) -> Result<Vec<(Dir, Report)>, CliError> {
+/// Returns the selected proxies: by name prefix, the only one, or all.
+async fn select(args: &SelectArgs) -> Result<Vec<(ProxyDir, StatusReport)>, CliError> {
     let mut found = all().await;
-    if let Some(wanted) = &args.name {
-        found.retain(|(dir, _)| name(dir).starts_with(wanted.as_str()));
+    if let Some(spec) = &args.name {
+        found.retain(|(dir, _)| name(dir).starts_with(spec.as_str()));
     }
     match (found.len(), &args.name) {
-        (0, Some(wanted)) => Err(CliError::usage(format!("no proxy is called {wanted:?}"))),
+        (0, Some(spec)) => Err(CliError::usage(format!("no running proxy named {spec:?}"))),
         (0, None) if !args.all => Err(CliError::usage("no proxy is running")),
         (2.., _) if !args.all => {
             let names: Vec<_> = found.iter().map(|(dir, _)| name(dir)).collect();
-            Err(CliError::usage(format!("which of them? {}", names.join(", "))))
+            Err(CliError::usage(format!("several proxies are running; specify one of: {}", names.join(", "))))
         }
         _ => Ok(found),
     }
 }
 
-pub(super) fn status(args: &WhichArgs) -> Outcome {
+pub(super) fn status(args: &SelectArgs) -> Outcome {
     runtime::run(async {
         let mut printer = Printer::default();
-        for (at, (dir, report)) in meant(args).await?.into_iter().enumerate() {
+        for (at, (dir, report)) in select(args).await?.into_iter().enumerate() {
             if at > 0 {
                 printer.line("");
             }
-            rows(&mut printer, "", &Listed::of(&dir, report).rows());
+            print_rows(&mut printer, "", &ListedProxy::of(&dir, report).rows());
         }
-        printer.done()?;
-        Ok(Exit::Ok)
+        printer.finish()?;
+        Ok(ExitStatus::Success)
     })
 }
 
-pub(super) fn metrics(args: &WhichArgs) -> Outcome {
+pub(super) fn metrics(args: &SelectArgs) -> Outcome {
     runtime::run(async {
         let mut printer = Printer::default();
-        for (dir, _) in meant(args).await? {
-            printer.write(Control::of(&dir).map_err(asked)?.metrics().await.map_err(asked)?.as_bytes());
+        for (dir, _) in select(args).await? {
+            printer.write(
+                ControlClient::new(&dir).map_err(control_error)?.metrics().await.map_err(control_error)?.as_bytes(),
+            );
         }
-        printer.done()?;
-        Ok(Exit::Ok)
+        printer.finish()?;
+        Ok(ExitStatus::Success)
     })
 }
 
-pub(super) fn unlock(args: &WhichArgs) -> Outcome {
+pub(super) fn unlock(args: &SelectArgs) -> Outcome {
     runtime::run(async {
-        for (dir, report) in meant(args).await? {
+        for (dir, report) in select(args).await? {
             match report.wants {
-                Some(question) => plugin::unlock(&dir, &question, true).await?,
-                None => warn(&format!("{} waits for nothing", name(&dir))),
+                Some(prompt) => plugin::unlock(&dir, &prompt, true).await?,
+                None => warn(&format!("{} is not locked", name(&dir))),
             }
         }
-        Ok(Exit::Ok)
+        Ok(ExitStatus::Success)
     })
 }
 
-pub(super) fn stop(args: &WhichArgs) -> Outcome {
+pub(super) fn stop(args: &SelectArgs) -> Outcome {
     runtime::run(async {
         let mut printer = Printer::default();
-        for (dir, _) in meant(args).await? {
-            match Control::of(&dir).map_err(asked)?.stop().await {
-                Ok(()) | Err(ControlError::Gone) => printer.foreign(&format!("{}: told to end", name(&dir))),
-                Err(error) => return Err(asked(error)),
-            }
+        for (dir, _) in select(args).await? {
+            ControlClient::new(&dir).map_err(control_error)?.stop_and_wait().await.map_err(control_error)?;
+            printer.untrusted_line(&format!("{}: stopped", name(&dir)));
         }
-        printer.done()?;
-        Ok(Exit::Ok)
+        printer.finish()?;
+        Ok(ExitStatus::Success)
     })
 }

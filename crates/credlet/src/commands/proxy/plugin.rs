@@ -1,4 +1,4 @@
-//! What a client runs: it is told where the proxy is.
+//! The plugin that clients run: prints the address of the proxy.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -7,39 +7,44 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use credlet_api::exec::{Cluster, EXEC_INFO_ENV, ExecCredentialStatus, ExecInfo};
-use credlet_api::plugin::{self, Failure, Question as _};
-use credlet_core::{Env as _, SystemEnv, World, become_program};
-use credlet_proxy::client::{ExecProxies, SWITCH};
-use credlet_proxy::dir::Dir;
-use credlet_proxy::server::{Control, Daemon, LogFile, ServeError, Server, Stdio, close_to_others};
+use credlet_exec::{Env as _, Platform, SystemEnv, exec_replace};
+use credlet_platform::hardening::protect_memory;
+use credlet_plugin::{self as plugin, Failure, PluginRequest as _};
+use credlet_proxy::client::{EXEC_PROXY_ENV, ExecProxies};
+use credlet_proxy::dir::ProxyDir;
+use credlet_proxy::server::{
+    ControlClient, DaemonLauncher, DetachableStdio, LogFile, ProxyServer, ServeError, harden_process,
+};
 use credlet_proxy::sign::Signer;
 
-use super::life::{Place, end, program, runtime};
-use super::{SignerArgs, Wanted, identity, person, signer};
-use crate::args::Global;
+use super::daemon::{ProxyContext, end, program, runtime};
+use super::{ProxySpec, SignerArgs, identity, pin_prompt, signer};
+use crate::args::GlobalArgs;
 use crate::error::CliError;
+use crate::printer::{plugin_stderr, plugin_stdout};
 
-/// A person may have to find a card. Clients give us 5 minutes, in the end of which we have to tidy up.
-const WITH_PERSON: std::time::Duration = std::time::Duration::from_secs(5 * 60 - 10);
+/// Time limit when the user may have to insert a card. Clients give interactive plugins 5 minutes; 10 s are left for
+/// cleaning up.
+const INTERACTIVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5 * 60 - 10);
 
-/// Behind a bridge there is nobody who would hold the lock.
-pub(crate) const NO_FOREGROUND: &str = "a bridge is served by a daemon: leave out --foreground";
+/// A bridge's clients hold no lock file, so the proxy must be a daemon.
+pub(crate) const NO_FOREGROUND: &str = "--foreground cannot be used with a bridge, which requires a daemon";
 
-pub(super) fn run(wanted: Wanted, global: &Global, words: &[OsString]) -> ExitCode {
-    if wanted.life.foreground {
-        be_the_proxy(wanted, global, words);
+pub(super) fn run(spec: ProxySpec, global: &GlobalArgs, args: &[OsString]) -> ExitCode {
+    if spec.life.foreground {
+        run_foreground(spec, global, args);
     }
-    plugin::run(world(), |info: ExecInfo| answer(&wanted, global, words, &info).map_err(failure))
+    plugin::run(platform(), |info: ExecInfo| credential_status(&spec, global, args, &info).map_err(failure))
 }
 
-/// The plugin's own view of the world. The answer goes out without a lock on any stream, for a daemon may take over.
-pub(super) fn world() -> plugin::World<'static> {
-    plugin::World {
+/// I/O of the plugin. The streams are not locked, because a daemon may take them over.
+pub(super) fn platform() -> plugin::PluginIo<'static> {
+    plugin::PluginIo {
         exec_info: SystemEnv.var(EXEC_INFO_ENV),
-        // Left to the person, who may be asked something.
+        // Stdin is left to the PIN prompt.
         stdin: Box::leak(Box::new(io::empty())),
-        stdout: Box::leak(Box::new(io::stdout())),
-        stderr: Box::leak(Box::new(io::stderr())),
+        stdout: Box::leak(Box::new(plugin_stdout())),
+        stderr: Box::leak(Box::new(plugin_stderr())),
     }
 }
 
@@ -47,88 +52,95 @@ pub(super) fn failure(error: CliError) -> Failure {
     error.hints().iter().fold(Failure::new(error.message()), |failure, hint| failure.hint(hint))
 }
 
-/// Finds the daemon or starts it, and passes on what it says.
-fn answer(
-    wanted: &Wanted,
-    global: &Global,
-    words: &[OsString],
+/// Finds or starts the daemon and returns its credential.
+fn credential_status(
+    spec: &ProxySpec,
+    global: &GlobalArgs,
+    args: &[OsString],
     info: &ExecInfo,
 ) -> Result<ExecCredentialStatus, CliError> {
-    let place = Place::of(info, global)?;
-    let lock_file = way_in(info, &place)?;
-    let dir = place.dir(words, wanted)?;
-    let mut daemon_words = vec![OsString::from("proxy-daemon")];
-    daemon_words.extend(words.iter().skip(1).cloned());
-    let mut daemon = Daemon::new(dir.clone(), program()?, daemon_words);
-    if !wanted.signer.runs_programs() {
-        daemon.inherit = identity::inherited(&wanted.life.env);
+    let context = ProxyContext::of(info, global)?;
+    let lock_file = client_lock_file(info, &context)?;
+    let dir = context.dir(args, spec)?;
+    let mut daemon_args = vec![OsString::from("proxy-daemon")];
+    daemon_args.extend(args.iter().skip(1).cloned());
+    let mut daemon = DaemonLauncher::new(dir.clone(), program()?, daemon_args);
+    if !spec.signer.runs_programs() {
+        daemon.inherit = identity::inherited(&spec.life.env);
     }
     if info.spec.interactive {
-        daemon.patience = WITH_PERSON;
+        daemon.timeout = INTERACTIVE_TIMEOUT;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::usage(format!("this system has no means to wait: {error}")))?;
+    let runtime = runtime.map_err(|error| CliError::internal(format!("failed to start the async runtime: {error}")))?;
     runtime.block_on(async {
-        let answer = daemon.ask(lock_file.as_deref()).await.map_err(super::life::asked)?;
-        if let Some(question) = answer.wants {
-            unlock(&dir, &question, info.spec.interactive).await?;
+        let response = daemon.lease(lock_file.as_deref()).await.map_err(super::daemon::control_error)?;
+        if let Some(prompt) = response.wants {
+            unlock(&dir, &prompt, info.spec.interactive).await?;
         }
-        Ok(answer.status)
+        Ok(response.status)
     })
 }
 
-/// The lock of a client that knows sockets; nothing for one that comes by the bridge's port. Who has neither would not
-/// understand our answer.
-fn way_in(info: &ExecInfo, place: &Place) -> Result<Option<PathBuf>, CliError> {
-    switched_on()?;
-    match (&place.bridge, &info.spec.lock_file_path) {
+/// Returns the lock file of a client that supports exec proxies, or `None` for a bridge's port. Other clients cannot
+/// use the output.
+fn client_lock_file(info: &ExecInfo, context: &ProxyContext) -> Result<Option<PathBuf>, CliError> {
+    check_enabled()?;
+    match (&context.bridge, &info.spec.lock_file_path) {
         (Some(_), _) => Ok(None),
         (None, Some(path)) => Ok(Some(PathBuf::from(path))),
-        (None, None) => Err(no_locks()),
+        (None, None) => Err(unsupported_client()),
     }
 }
 
-pub(super) fn switched_on() -> Result<(), CliError> {
-    let off = || CliError::usage(format!("exec proxies are switched off by {SWITCH} in the environment"));
+pub(super) fn check_enabled() -> Result<(), CliError> {
+    let off = || CliError::usage(format!("exec proxies are disabled by {EXEC_PROXY_ENV} in the environment"));
     ExecProxies::from_env(&SystemEnv).map(drop).ok_or_else(off)
 }
 
-pub(super) fn no_locks() -> CliError {
-    CliError::usage("this client knows nothing of exec proxies (KEP-2718)")
-        .hint("`credlet bridge convert` makes this kubeconfig work with it, `credlet run -- COMMAND` once")
+pub(super) fn unsupported_client() -> CliError {
+    CliError::usage("this client does not support exec proxies (KEP-2718)")
+        .hint("convert the kubeconfig with `credlet bridge convert`, or run one command with `credlet run -- COMMAND`")
 }
 
-/// Asks the person at the terminal, who is nobody unless the client says otherwise.
-pub(super) async fn unlock(dir: &Dir, question: &str, interactive: bool) -> Result<(), CliError> {
+/// Prompts for the PIN, if the client allows interaction.
+pub(super) async fn unlock(dir: &ProxyDir, prompt: &str, interactive: bool) -> Result<(), CliError> {
     if !interactive {
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let message = format!("the proxy waits for somebody: {}", question.trim_end_matches([' ', ':']));
-        return Err(CliError::usage(message)
-            .hint(format!("tell it with `credlet proxy unlock {}`", &name[..name.len().min(8)])));
+        let message = format!("the proxy is locked and needs the {}", prompt.trim_end_matches([' ', ':']));
+        return Err(CliError::usage(message).hint(format!("run `credlet proxy unlock {}`", &name[..name.len().min(8)])));
     }
-    let pin = person::ask(question)?;
-    Control::of(dir).map_err(super::life::asked)?.unlock(&pin).await.map_err(super::life::asked)
+    // The PIN passes through this process.
+    protect_memory().map_err(unprotected)?;
+    let pin = pin_prompt::prompt_pin(prompt)?;
+    ControlClient::new(dir)
+        .map_err(super::daemon::control_error)?
+        .unlock(&pin)
+        .await
+        .map_err(super::daemon::control_error)
 }
 
-/// `--foreground`: this process is the proxy, for as long as its client lives.
-fn be_the_proxy(wanted: Wanted, global: &Global, words: &[OsString]) -> ! {
-    // What its client let slip. Where nobody says what is open, it stays.
-    let _ = credlet_core::close_inherited();
-    let mut world = world();
-    let scrubbed = scrub(&wanted, words).map_err(failure);
-    let begun = scrubbed.and_then(|()| ExecInfo::read(&mut world)).and_then(|info| {
-        let (server, runtime) = begin(wanted, global, &info).map_err(failure)?;
-        let text = info.write(&server.answer().map_err(super::life::told).map_err(failure)?)?;
-        let stdio = Stdio::prepare().map_err(|error| Failure::new("there is no null device").because(&error))?;
-        let written = world.stdout.write_all(text.as_bytes()).and_then(|()| world.stdout.flush());
+/// `--foreground`: runs the proxy in this process until its client exits.
+fn run_foreground(spec: ProxySpec, global: &GlobalArgs, args: &[OsString]) -> ! {
+    // Descriptors that the client leaked. On systems that cannot list them, they stay open.
+    let _ = credlet_exec::close_inherited_fds();
+    let mut platform = platform();
+    let cleaned = reexec_with_clean_env(&spec, args).map_err(failure);
+    let started = cleaned.and_then(|()| ExecInfo::read(&mut platform)).and_then(|info| {
+        let (server, runtime) = begin(spec, global, &info).map_err(failure)?;
+        let text =
+            info.encode_response(&server.credential_status().map_err(super::daemon::usage_error).map_err(failure)?)?;
+        let stdio =
+            DetachableStdio::prepare().map_err(|error| Failure::new("failed to open /dev/null").because(&error))?;
+        let written = platform.stdout.write_all(text.as_bytes()).and_then(|()| platform.stdout.flush());
         written
-            .and_then(|()| stdio.let_go())
-            .map_err(|error| Failure::new("nobody took the answer").because(&error))?;
+            .and_then(|()| stdio.detach())
+            .map_err(|error| Failure::new("failed to write the credential to stdout").because(&error))?;
         Ok((server, runtime))
     });
-    match begun {
+    match started {
         Ok((server, runtime)) => {
-            tracing::info!(pid = std::process::id(), "the proxy listens");
+            tracing::info!(pid = std::process::id(), "proxy listening");
             runtime.block_on(server.run());
             end(0)
         }
@@ -139,71 +151,80 @@ fn be_the_proxy(wanted: Wanted, global: &Global, words: &[OsString]) -> ! {
     }
 }
 
-/// Begins anew, as the same process, without what a daemon would not get of the environment: to take variables away from
-/// a process that runs leaves them in its memory.
-fn scrub(wanted: &Wanted, words: &[OsString]) -> Result<(), CliError> {
-    let inherit = identity::inherited(&wanted.life.env);
-    let (kept, others): (Vec<_>, Vec<_>) = SystemEnv.vars().into_iter().partition(|(name, _)| inherit.passes(name));
-    if others.is_empty() || wanted.signer.runs_programs() {
+/// Re-executes this program with the environment of a daemon: removing variables from a running process would leave
+/// them in its memory.
+fn reexec_with_clean_env(spec: &ProxySpec, args: &[OsString]) -> Result<(), CliError> {
+    let inherit = identity::inherited(&spec.life.env);
+    let (inherited, others): (Vec<_>, Vec<_>) =
+        SystemEnv.vars().into_iter().partition(|(name, _)| inherit.allows(name));
+    if others.is_empty() || spec.signer.runs_programs() {
         return Ok(());
     }
-    let reason = become_program(&program()?, words, kept);
-    Err(CliError::usage(format!("this process cannot be made safe: {reason}")))
+    let reason = exec_replace(&program()?, args, inherited);
+    Err(CliError::internal(format!("failed to restart with a clean environment: {reason}")))
 }
 
-fn begin(wanted: Wanted, global: &Global, info: &ExecInfo) -> Result<(Server, tokio::runtime::Runtime), CliError> {
-    let place = Place::of(info, global)?;
-    if place.bridge.is_some() {
+fn begin(
+    spec: ProxySpec,
+    global: &GlobalArgs,
+    info: &ExecInfo,
+) -> Result<(ProxyServer, tokio::runtime::Runtime), CliError> {
+    harden_process().map_err(unprotected)?;
+    let context = ProxyContext::of(info, global)?;
+    if context.bridge.is_some() {
         return Err(CliError::usage(NO_FOREGROUND));
     }
-    let lock_file = way_in(info, &place)?;
-    let system = World::system();
-    Dir::sweep(&SystemEnv, system.clock.now());
-    let dir = Dir::of_this_process(&SystemEnv).map_err(super::life::told)?;
-    // Whoever looks for it finds it for as long as the proxy lives; it goes with the directory.
+    let lock_file = client_lock_file(info, &context)?;
+    let system = Platform::system();
+    ProxyDir::sweep(&SystemEnv, system.clock.now());
+    let dir = ProxyDir::of_this_process(&SystemEnv).map_err(super::daemon::usage_error)?;
+    // The log is removed with the directory.
     match LogFile::open(&dir) {
         Ok(file) => crate::log::install_in(file, global.verbosity),
         Err(_) => crate::log::install(global.verbosity),
     }
-    let mut options = place.options(dir.clone(), &wanted.life, &system)?;
+    let mut options = context.options(dir.clone(), &spec.life, &system)?;
     options.leases = lock_file.into_iter().collect();
     options.linger = std::time::Duration::ZERO;
-    close_to_others().map_err(|error| CliError::usage(format!("this process cannot be made safe: {error}")))?;
-    let signer = unlocked(wanted.signer, &place.cluster, &system, global, info.spec.interactive)?;
+    let signer = unlocked(spec.signer, &context.cluster, &system, global, info.spec.interactive)?;
     let runtime = runtime()?;
-    match runtime.block_on(Server::bind(signer, options)) {
-        // Nobody is left who could be told, and nothing went wrong.
+    match runtime.block_on(ProxyServer::bind(signer, options)) {
+        // The client has exited, which is not an error.
         Err(ServeError::ClientGone) => end(0),
-        bound => Ok((bound.map_err(super::life::told)?, runtime)),
+        bound => Ok((bound.map_err(super::daemon::usage_error)?, runtime)),
     }
 }
 
-/// The signer of this very process, in whose place somebody may be asked.
+fn unprotected(error: io::Error) -> CliError {
+    CliError::internal(format!("failed to protect the memory of this process: {error}"))
+}
+
+/// Creates the signer in this process, and unlocks it if stdin is a terminal.
 pub(crate) fn ready(
     args: SignerArgs,
     cluster: &Cluster,
-    world: &World,
-    global: &Global,
+    platform: &Platform,
+    global: &GlobalArgs,
 ) -> Result<Arc<dyn Signer>, CliError> {
-    unlocked(args, cluster, world, global, world.env.stdin_is_terminal())
+    unlocked(args, cluster, platform, global, platform.env.stdin_is_terminal())
 }
 
 fn unlocked(
     args: SignerArgs,
     cluster: &Cluster,
-    world: &World,
-    global: &Global,
+    platform: &Platform,
+    global: &GlobalArgs,
     interactive: bool,
 ) -> Result<Arc<dyn Signer>, CliError> {
-    let signer = signer(args, cluster, world, global)?;
-    if let Some(question) = signer.wants() {
-        let answer = if interactive { person::ask(&question) } else { Err(nobody(&question)) };
-        runtime()?.block_on(signer.unlock(answer?)).map_err(super::life::told)?;
+    let signer = signer(args, cluster, platform, global)?;
+    if let Some(prompt) = signer.unlock_prompt() {
+        let pin = if interactive { pin_prompt::prompt_pin(&prompt) } else { Err(not_interactive(&prompt)) };
+        runtime()?.block_on(signer.unlock(pin?)).map_err(super::daemon::usage_error)?;
     }
     Ok(signer)
 }
 
-fn nobody(question: &str) -> CliError {
-    CliError::usage(format!("nobody can be asked: {}", question.trim_end_matches([' ', ':'])))
-        .hint("name the PIN's file with --pin-file, or run this where there is a terminal")
+fn not_interactive(prompt: &str) -> CliError {
+    CliError::usage(format!("cannot prompt without a terminal: {}", prompt.trim_end_matches([' ', ':'])))
+        .hint("pass --pin-file, or run this in a terminal")
 }

@@ -1,24 +1,24 @@
-//! What a proxy passes on, by its arguments.
+//! Policy flags.
 
-use credlet_proxy::policy::{Allow, Deny, Policy};
+use credlet_proxy::policy::{AllowRule, DenyRule, Policy};
 
-/// Rules for what is passed on. Without any, what the user may do is the API server's to say.
+/// Restricts the requests that a proxy forwards. Default: none, the API server decides.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct PolicyArgs {
-    /// Pass on only what changes nothing: no exec, attach, port-forward or proxy either, whatever their method
+    /// Forward only read requests; rejects exec, attach, port-forward and proxy with any method
     #[arg(long)]
     read_only: bool,
-    /// Do not pass on these: exec, attach, port-forward, proxy, debug, token, impersonate
+    /// Reject these requests: exec, attach, port-forward, proxy, debug, token, impersonate
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-    deny: Vec<Deny>,
-    /// Pass on only this, and what other --allow say: verbs and a path, `get,list /api/v1/namespaces/shop/**`; or
+    deny: Vec<DenyRule>,
+    /// Forward only these requests (repeatable): verbs and a path, `get,list /api/v1/namespaces/shop/**`, or
     /// `discovery`
     #[arg(long, value_name = "VERBS PATH")]
-    allow: Vec<Allow>,
+    allow: Vec<AllowRule>,
 }
 
 impl PolicyArgs {
-    /// These rules, and who set them, for whoever is refused by one.
+    /// Returns the policy. `set_by` names its origin in error messages.
     pub(crate) fn policy(&self, set_by: &str) -> Policy {
         let mut policy = Policy::new(set_by);
         policy.read_only = self.read_only;

@@ -1,4 +1,4 @@
-//! From arguments to a signer.
+//! Creates signers from arguments.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use credlet_api::Secret;
 use credlet_api::exec::{ApiVersion, Cluster, ExecConfig, InteractiveMode};
-use credlet_client::Authenticators;
+use credlet_client::AuthenticatorRegistry;
 use credlet_client::authenticator::ExecSettings;
-use credlet_client::conn::Crypto;
-use credlet_client::kubeconfig::Exec as KubeconfigExec;
-use credlet_core::{ExecOptions, World};
-use credlet_plugins::aws::{self, Chain};
-use credlet_plugins::proxy::pkcs11::{self, PinSource, Pkcs11Error, Pkcs11Signer, Uri, UriError, module};
-use credlet_plugins::proxy::sigv4::{self, Sigv4Signer};
+use credlet_cloud::aws::{self, CredentialChain};
+use credlet_exec::{ExecOptions, Platform, PluginPolicy, find_program};
+use credlet_http::CryptoBackend;
+use credlet_kubeconfig::ResolvedExec as KubeconfigExec;
 use credlet_proxy::client::ExecProxies;
-use credlet_proxy::sign::{Exec, File, Headers, Signer};
+use credlet_proxy::dir::ProxyDir;
+use credlet_proxy::sign::pkcs11::{self, PinSource, Pkcs11Error, Pkcs11Signer, Pkcs11Uri, Pkcs11UriError, module};
+use credlet_proxy::sign::sigv4::{self, Sigv4Signer};
+use credlet_proxy::sign::{ExecSigner, FileSigner, HeaderSigner, Signer};
 
-use crate::args::Global;
+use super::read;
+use crate::args::GlobalArgs;
 use crate::error::CliError;
-use crate::exit::Exit;
+use crate::exit::ExitStatus;
 
-/// How requests are to be signed.
+/// Arguments by signer.
 #[derive(Debug)]
 pub(crate) enum SignerArgs {
     Pkcs11(Pkcs11Args),
@@ -33,96 +35,98 @@ pub(crate) enum SignerArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pkcs11Args {
-    /// Which key of which token, by RFC 7512: `pkcs11:token=me;object=kube`
+    /// PKCS#11 URI of the key (RFC 7512): `pkcs11:token=me;object=kube`
     #[arg(value_name = "URI", value_parser = uri)]
-    uri: Box<Result<Uri, UriError>>,
-    /// The library that talks to the token, if the URI does not name it (`module-path`, `module-name`)
-    #[arg(long, value_name = "FILE", value_parser = full_path)]
+    uri: Box<Result<Pkcs11Uri, Pkcs11UriError>>,
+    /// PKCS#11 module, if the URI has neither `module-path` nor `module-name`
+    #[arg(long, value_name = "FILE", value_parser = absolute_path)]
     module: Option<PathBuf>,
-    /// The certificate with its intermediates, if they are not on the token
-    #[arg(long, value_name = "FILE", value_parser = full_path)]
+    /// Certificate chain, if it is not on the token
+    #[arg(long, value_name = "FILE", value_parser = absolute_path)]
     certificate: Option<PathBuf>,
-    /// A file of your own with the PIN, if you are not to be asked for it and the URI has no `pin-source`
-    #[arg(long, value_name = "FILE", value_parser = full_path)]
+    /// Private file with the PIN, instead of a prompt or the `pin-source` of the URI
+    #[arg(long, value_name = "FILE", value_parser = absolute_path)]
     pin_file: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sigv4Args {
-    /// The region that requests are signed for [default: that of the profile]
+    /// AWS region to sign for [default: that of the profile]
     #[arg(long)]
     region: Option<String>,
-    /// The service that requests are signed for
+    /// AWS service to sign for
     #[arg(long, default_value = "eks")]
     service: String,
-    /// The AWS profile
+    /// AWS profile
     #[arg(long)]
     profile: Option<String>,
-    /// Pass on a body that is larger than 8 MiB without signing it, in place of refusing it
+    /// Forward bodies larger than 8 MiB unsigned instead of rejecting them
     #[arg(long)]
     unsigned_large_bodies: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HeadersArgs {
-    /// A file of your own with a header on each line: `Name: value`
-    #[arg(long, value_name = "FILE", value_parser = full_path, required_unless_present = "command", conflicts_with = "command")]
+    /// Private file with one `Name: value` header per line
+    #[arg(long, value_name = "FILE", value_parser = absolute_path, required_unless_present = "command", conflicts_with = "command")]
     file: Option<PathBuf>,
-    /// How long to keep what a command printed, unless it says so itself with a line `Expires:`
-    #[arg(long, value_name = "TIME", value_parser = crate::duration::span, default_value = "5m")]
+    /// Time to cache the headers that a command printed without an `Expires:` line
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse_duration, default_value = "5m")]
     keep: Duration,
-    /// A command that prints such lines, and its arguments
+    /// Command that prints headers, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExecArgs {
-    /// The version in which it is asked
+    /// API version of the plugin
     #[arg(long, value_name = "VERSION", value_parser = version, default_value = "client.authentication.k8s.io/v1")]
     api_version: ApiVersion,
-    /// Tell it about the cluster
+    /// Pass the cluster to the plugin
     #[arg(long)]
     provide_cluster_info: bool,
-    /// The plugin and its arguments
+    /// Plugin command and its arguments
     #[arg(last = true, required = true, value_name = "PLUGIN")]
     plugin: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FileArgs {
-    /// The certificate with its intermediates
-    #[arg(long, value_name = "FILE", value_parser = full_path)]
+    /// Certificate chain
+    #[arg(long, value_name = "FILE", value_parser = absolute_path)]
     certificate: PathBuf,
-    /// Its key
-    #[arg(long, value_name = "FILE", value_parser = full_path)]
+    /// Private key
+    #[arg(long, value_name = "FILE", value_parser = absolute_path)]
     key: PathBuf,
 }
 
-/// Whoever runs the plugin does it in any directory, and the daemon works in none of them.
-pub(super) fn full_path(text: &str) -> Result<PathBuf, &'static str> {
+/// The plugin runs in any directory, and the daemon in `/`.
+pub(super) fn absolute_path(text: &str) -> Result<PathBuf, &'static str> {
     let path = PathBuf::from(text);
-    if path.is_absolute() { Ok(path) } else { Err("it must be named by its full path") }
+    if path.is_absolute() { Ok(path) } else { Err("must be an absolute path") }
 }
 
-/// A mistake in it is kept for later: the parser would repeat all of the text, with the PIN that it may hold.
-fn uri(text: &str) -> Result<Box<Result<Uri, UriError>>, std::convert::Infallible> {
-    Ok(Box::new(Uri::parse(text)))
+/// An error is reported later, because clap would print the whole value, which may contain a PIN.
+fn uri(text: &str) -> Result<Box<Result<Pkcs11Uri, Pkcs11UriError>>, std::convert::Infallible> {
+    Ok(Box::new(Pkcs11Uri::parse(text)))
 }
 
 impl SignerArgs {
-    /// What the parser of the words did not look at.
+    /// Validates what clap did not.
     pub(super) fn check(&self) -> Result<(), CliError> {
         match self {
-            Self::Pkcs11(Pkcs11Args { uri, .. }) => uri.as_ref().as_ref().map(drop).map_err(|e| told(e.clone().into())),
+            Self::Pkcs11(Pkcs11Args { uri, .. }) => {
+                uri.as_ref().as_ref().map(drop).map_err(|e| pkcs11_error(e.clone().into()))
+            }
             _ => Ok(()),
         }
     }
 }
 
 impl SignerArgs {
-    /// Whether others' programs are run to sign: they expect the environment that people gave them, whatever is in it.
-    /// The AWS chain may run one, if a profile says so.
+    /// Whether the signer runs other programs, which need the full environment. The AWS chain may run one if a profile
+    /// says so.
     pub(super) fn runs_programs(&self) -> bool {
         match self {
             Self::Exec(_) | Self::Sigv4(_) => true,
@@ -131,71 +135,73 @@ impl SignerArgs {
         }
     }
 
-    /// Whether a library is loaded that looks at the variables of the process itself.
+    /// Whether the signer loads a library that reads the environment of this process.
     pub(crate) fn loads_library(&self) -> bool {
         matches!(self, Self::Pkcs11(_))
     }
 }
 
-fn told(error: Pkcs11Error) -> CliError {
-    let exit = if matches!(error, Pkcs11Error::Uri(_)) { Exit::Usage } else { Exit::NoCredential };
+fn pkcs11_error(error: Pkcs11Error) -> CliError {
+    let exit = if matches!(error, Pkcs11Error::InvalidUri(_)) { ExitStatus::Usage } else { ExitStatus::NoCredential };
     let hints = error.hints();
     hints.into_iter().fold(CliError::new(exit, error.to_string()), CliError::hint)
 }
 
 fn version(text: &str) -> Result<ApiVersion, String> {
-    text.parse().map_err(|error: credlet_api::exec::UnknownVersion| error.to_string())
+    text.parse().map_err(|error: credlet_api::exec::UnsupportedApiVersion| error.to_string())
 }
 
-/// The signer, ready to sign or to be told a PIN. It may block: it belongs at the start of a process of its own.
+/// Creates the signer. It may block, so call it at the start of a process.
 pub(crate) fn signer(
     args: SignerArgs,
     cluster: &Cluster,
-    world: &World,
-    global: &Global,
+    platform: &Platform,
+    global: &GlobalArgs,
 ) -> Result<Arc<dyn Signer>, CliError> {
-    let crypto = Crypto::aws_lc_rs();
+    let crypto = CryptoBackend::aws_lc_rs();
     Ok(match args {
-        SignerArgs::Pkcs11(args) => Arc::new(hardware(args, world)?),
-        SignerArgs::Sigv4(args) => Arc::new(aws(args, world)?),
-        SignerArgs::File(args) => Arc::new(File::new(args.certificate, args.key, crypto, world.clock.clone())),
-        SignerArgs::Exec(args) => Arc::new(another(args, cluster, world, global)?),
-        SignerArgs::Headers(args) => Arc::new(headers(args, world)?),
+        SignerArgs::Pkcs11(args) => Arc::new(pkcs11_signer(args, platform)?),
+        SignerArgs::Sigv4(args) => Arc::new(sigv4_signer(args, platform)?),
+        SignerArgs::File(args) => Arc::new(FileSigner::new(args.certificate, args.key, crypto, platform.clock.clone())),
+        SignerArgs::Exec(args) => Arc::new(exec_signer(args, cluster, platform, global)?),
+        SignerArgs::Headers(args) => Arc::new(header_signer(args, platform, global)?),
     })
 }
 
-fn hardware(args: Pkcs11Args, world: &World) -> Result<Pkcs11Signer, CliError> {
-    let uri = args.uri.map_err(|error| told(error.into()))?;
-    let module = module::find(args.module.as_deref(), &uri, &*world.env).map_err(told)?;
+fn pkcs11_signer(args: Pkcs11Args, platform: &Platform) -> Result<Pkcs11Signer, CliError> {
+    let uri = args.uri.map_err(|error| pkcs11_error(error.into()))?;
+    let module = module::find(args.module.as_deref(), &uri, &*platform.env).map_err(pkcs11_error)?;
     let pin = args.pin_file.map(PinSource::File).or_else(|| uri.pin_source.clone());
-    let mut options = pkcs11::Options::new(uri, module);
-    options.pin = pin.map(|source| source.read()).transpose().map_err(told)?;
-    options.chain = args.certificate.map(|path| read(&path)).transpose()?;
-    Pkcs11Signer::open(options).map_err(told)
+    let mut options = pkcs11::Pkcs11Options::new(uri, module);
+    options.pin = pin.map(|source| source.read()).transpose().map_err(pkcs11_error)?;
+    options.chain = args.certificate.map(|path| read(&path)).transpose()?.map(|chain| chain.to_vec());
+    options.lock_dir = ProxyDir::open_all(&*platform.env).ok().map(|dir| dir.path().to_owned());
+    Pkcs11Signer::open(options).map_err(pkcs11_error)
 }
 
-fn aws(args: Sigv4Args, world: &World) -> Result<Sigv4Signer, CliError> {
-    let told = |error: aws::AwsError| {
+fn sigv4_signer(args: Sigv4Args, platform: &Platform) -> Result<Sigv4Signer, CliError> {
+    let aws_error = |error: aws::AwsError| {
         let hints = error.hints();
-        hints.into_iter().fold(CliError::new(Exit::NoCredential, error.to_string()), CliError::hint)
+        hints.into_iter().fold(CliError::new(ExitStatus::NoCredential, error.to_string()), CliError::hint)
     };
-    let mut options = aws::Options::default();
+    let mut options = aws::AwsOptions::default();
     (options.profile, options.region) = (args.profile, args.region);
-    // To say at once what is wrong with them.
-    let chain = Chain::load(options.clone(), world.clone()).map_err(told)?;
-    let region = chain.region().ok_or_else(|| {
-        CliError::usage("for which region are requests to be signed?").hint("name it with --region, or in the profile")
-    })?;
-    let mut signing = sigv4::Options::new(region, args.service);
+    // Report invalid settings at once.
+    let chain = CredentialChain::load(options.clone(), platform.clone()).map_err(aws_error)?;
+    let region = chain
+        .region()
+        .ok_or_else(|| CliError::usage("missing AWS region").hint("pass --region, or set it in the profile"))?;
+    let mut signing = sigv4::Sigv4Options::new(region, args.service);
     signing.unsigned_large_bodies = args.unsigned_large_bodies;
-    Ok(Sigv4Signer::new(signing, options, world))
+    Ok(Sigv4Signer::new(signing, options, platform))
 }
 
-fn headers(args: HeadersArgs, world: &World) -> Result<Headers, CliError> {
+fn header_signer(args: HeadersArgs, platform: &Platform, global: &GlobalArgs) -> Result<HeaderSigner, CliError> {
     let Some(path) = args.file else {
-        let mut words = args.command.into_iter();
-        let command = words.next().unwrap_or_default();
-        return Ok(Headers::command(command, words.collect(), args.keep, world.clone()));
+        let mut command_line = args.command.into_iter();
+        let command = command_line.next().unwrap_or_default();
+        let policy = checked_policy(&command, platform, global)?;
+        return Ok(HeaderSigner::command(command, command_line.collect(), args.keep, policy, platform.clone()));
     };
     let text = Secret::new(String::from_utf8_lossy(&read(&path)?));
     let lines = text.expose().lines().filter(|line| !line.trim().is_empty());
@@ -206,24 +212,34 @@ fn headers(args: HeadersArgs, world: &World) -> Result<Headers, CliError> {
     });
     let pairs = pairs.collect::<Result<Vec<_>, CliError>>()?;
     let pairs = pairs.iter().map(|(name, value)| (name.as_str(), value));
-    Headers::fixed(pairs).map_err(|error| CliError::usage(format!("{}: {error}", path.display())))
+    HeaderSigner::fixed(pairs).map_err(|error| CliError::usage(format!("{}: {error}", path.display())))
 }
 
-/// A plugin behind a proxy has no terminal: the proxy has none.
-fn another(args: ExecArgs, cluster: &Cluster, world: &World, global: &Global) -> Result<Exec, CliError> {
-    let mut words = args.plugin.into_iter();
-    let mut config = ExecConfig::new(words.next().unwrap_or_default(), args.api_version).args(words);
+/// Returns the plugin policy, which must allow `command`: the arguments of a signer come from a kubeconfig. The policy
+/// is checked at each run, and here so that a proxy that could never sign fails at start.
+fn checked_policy(command: &str, platform: &Platform, global: &GlobalArgs) -> Result<PluginPolicy, CliError> {
+    let policy = global.policy_in(&*platform.env)?;
+    policy.check(command, &find_program(command, &*platform.env), &*platform.env)?;
+    Ok(policy)
+}
+
+/// The proxy has no terminal, so its plugin is not interactive.
+fn exec_signer(
+    args: ExecArgs,
+    cluster: &Cluster,
+    platform: &Platform,
+    global: &GlobalArgs,
+) -> Result<ExecSigner, CliError> {
+    let mut plugin = args.plugin.into_iter();
+    let mut config = ExecConfig::new(plugin.next().unwrap_or_default(), args.api_version).args(plugin);
+    let policy = checked_policy(&config.command, platform, global)?;
     config.interactive_mode = InteractiveMode::Never;
     config.provide_cluster_info = args.provide_cluster_info;
-    let mut settings = ExecSettings::new(Crypto::aws_lc_rs());
-    let proxies = ExecProxies::from_env(&*world.env);
-    settings.options = ExecOptions { policy: global.policy()?, ..ExecOptions::default() };
+    let mut settings = ExecSettings::new(CryptoBackend::aws_lc_rs());
+    let proxies = ExecProxies::from_env(&*platform.env);
+    settings.options = ExecOptions { policy, ..ExecOptions::default() };
     settings.options.lock_file = proxies.clone().map(|proxies| proxies as _);
-    let authenticators = Authenticators::new(world.clone());
+    let authenticators = AuthenticatorRegistry::new(platform.clone());
     let authenticator = authenticators.exec(&KubeconfigExec::new(config, cluster.clone()), &settings)?;
-    Ok(Exec::new(authenticator, world.clock.clone(), proxies.map(|proxies| proxies as _)))
-}
-
-fn read(path: &std::path::Path) -> Result<Vec<u8>, CliError> {
-    std::fs::read(path).map_err(|error| CliError::usage(format!("{}: {}", path.display(), error.kind())))
+    Ok(ExecSigner::new(authenticator, platform.clock.clone(), proxies.map(|proxies| proxies as _)))
 }

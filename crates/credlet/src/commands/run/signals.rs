@@ -1,37 +1,36 @@
-//! What the terminal says while a command runs in our place.
+//! Signal handling while a command runs.
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use credlet_platform::signals::{is_ignored, signal};
+use tokio::signal::unix::{Signal, SignalKind};
 
-use super::told;
+use super::usage_error;
 use crate::error::CliError;
 
-/// Signals that would end us before we have taken away what is ours.
+/// Handlers for signals that would end this process before it has removed its files.
 ///
-/// They are caught, not blocked: programs that are started get them as usual. Those that whoever started us has ignored
-/// stay so, for us and for the command: that is what `nohup` does.
+/// The signals are handled, not blocked, so child processes get them as usual. SignalHandlers that were ignored at start stay
+/// ignored, as `nohup` expects.
 #[derive(Debug)]
-pub(super) struct Signals {
-    /// Ctrl-C and Ctrl-\ are for the command: it and we are in the same group, so the terminal tells both.
+pub(super) struct SignalHandlers {
+    /// The terminal sends SIGINT and SIGQUIT to the whole process group, which includes the command.
     _left_to_others: [Option<Signal>; 2],
     hang_up: Option<Signal>,
     terminate: Option<Signal>,
 }
 
-/// What the command may not know, for it may have been said to us alone.
+/// A signal to forward, which may have been sent to this process only.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Told {
-    /// The terminal is gone.
-    HungUp,
-    /// It is time to end.
-    ToEnd,
+pub(super) enum ForwardedSignal {
+    /// SIGHUP.
+    Hangup,
+    /// SIGTERM.
+    Terminate,
 }
 
-impl Signals {
+impl SignalHandlers {
     pub(super) fn catch() -> Result<Self, CliError> {
-        let ignored = ignored();
         let catch = |kind: SignalKind| {
-            let is_ignored = ignored >> (kind.as_raw_value() - 1) & 1 == 1;
-            (!is_ignored).then(|| signal(kind)).transpose().map_err(told)
+            (!is_ignored(kind.as_raw_value())).then(|| signal(kind)).transpose().map_err(usage_error)
         };
         Ok(Self {
             _left_to_others: [catch(SignalKind::interrupt())?, catch(SignalKind::quit())?],
@@ -40,27 +39,20 @@ impl Signals {
         })
     }
 
-    pub(super) async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> ForwardedSignal {
         tokio::select! {
-            () = heard(&mut self.hang_up) => Told::HungUp,
-            () = heard(&mut self.terminate) => Told::ToEnd,
+            () = received(&mut self.hang_up) => ForwardedSignal::Hangup,
+            () = received(&mut self.terminate) => ForwardedSignal::Terminate,
         }
     }
 }
 
-/// Never returns for one that is not caught.
-async fn heard(signal: &mut Option<Signal>) {
+/// Pending forever for a signal without a handler.
+async fn received(signal: &mut Option<Signal>) {
     if let Some(signal) = signal
         && signal.recv().await.is_some()
     {
         return;
     }
     std::future::pending().await
-}
-
-/// A bit for each signal that is ignored. None where nobody says so.
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a client reads before it asks for anything: the version, and which groups and resources there are.
+//! Version and discovery documents.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,6 @@ pub(super) fn version() -> Value {
     })
 }
 
-/// `/`
 pub(super) fn paths() -> Value {
     json!({
         "paths": [
@@ -37,12 +36,10 @@ pub(super) fn paths() -> Value {
     })
 }
 
-/// `/api`
 pub(super) fn core_versions() -> Value {
     json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] })
 }
 
-/// `/api/v1`
 pub(super) fn core_resources() -> Value {
     resources(
         "v1",
@@ -57,7 +54,6 @@ pub(super) fn core_resources() -> Value {
     )
 }
 
-/// `/apis`
 pub(super) fn groups() -> Value {
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": [group()] })
 }
@@ -88,12 +84,11 @@ pub(super) fn review_resources() -> Value {
     )
 }
 
-/// `/openapi/v2`: enough for a client that insists on one.
+/// `/openapi/v2`: an empty document for clients that require one.
 pub(super) fn openapi_v2() -> Value {
     json!({ "swagger": "2.0", "info": { "title": "credlet demo", "version": "v1.34.0" }, "paths": {} })
 }
 
-/// `/openapi/v3`
 pub(super) fn openapi_v3() -> Value {
     json!({ "paths": {} })
 }

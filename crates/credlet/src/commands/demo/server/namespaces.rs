@@ -1,103 +1,102 @@
-//! The one resource there is: a handful of namespaces, one of which changes all the time so that a watch has something to
-//! say.
+//! The only resource: five namespaces, one of which changes periodically so that a watch receives events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use credlet_core::Clock;
+use credlet_exec::Clock;
 use http_body_util::BodyExt as _;
 use http_body_util::channel::{Channel, Sender};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::query::{Form, Query};
-use super::reply::{Body, No};
+use super::query::{QueryParams, ResponseForm};
+use super::response::{ResponseBody, StatusError};
 
 const NAMES: [&str; 5] = ["default", "demo", "kube-node-lease", "kube-public", "kube-system"];
 
-/// The one that changes.
-const BEATING: &str = "demo";
+/// Namespace that changes periodically.
+const CHANGING: &str = "demo";
 
-/// All namespaces, and whoever wants to know when one changes.
+/// All namespaces, with notification of watchers.
 #[derive(Clone)]
-pub(super) struct Namespaces {
-    /// Objects in the order of their names.
-    all: Arc<watch::Sender<Vec<Namespace>>>,
+pub(super) struct NamespaceStore {
+    /// Sorted by name.
+    all: Arc<watch::Sender<Vec<NamespaceObject>>>,
     clock: Arc<dyn Clock>,
 }
 
 #[derive(Clone)]
-struct Namespace {
+struct NamespaceObject {
     name: &'static str,
     created: Timestamp,
-    /// Grows with every change of any of them.
+    /// Resource version: increases with every change of any namespace.
     version: u64,
-    beats: u64,
+    changes: u64,
 }
 
-impl Namespaces {
+impl NamespaceStore {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let created = clock.now();
-        let all = NAMES.iter().zip(1..).map(|(name, version)| Namespace { name, created, version, beats: 0 });
+        let all = NAMES.iter().zip(1..).map(|(name, version)| NamespaceObject { name, created, version, changes: 0 });
         Self { all: Arc::new(watch::Sender::new(all.collect())), clock }
     }
 
-    /// Changes one of them, for ever.
-    pub(super) async fn beat(self, every: Duration) {
+    /// Changes the namespace [`CHANGING`] periodically. Never returns.
+    pub(super) async fn run_changes(self, every: Duration) {
         loop {
             self.clock.sleep(every).await;
             self.all.send_modify(|all| {
                 let version = newest(all) + 1;
-                for namespace in all.iter_mut().filter(|namespace| namespace.name == BEATING) {
+                for namespace in all.iter_mut().filter(|namespace| namespace.name == CHANGING) {
                     namespace.version = version;
-                    namespace.beats += 1;
+                    namespace.changes += 1;
                 }
             });
         }
     }
 
-    pub(super) fn get(&self, name: &str, form: Form) -> Result<Value, No> {
+    pub(super) fn get(&self, name: &str, form: ResponseForm) -> Result<Value, StatusError> {
         let all = self.all.borrow();
         let found = all.iter().find(|namespace| namespace.name == name);
-        let found = found.ok_or_else(|| No::UnknownNamespace(name.to_owned()))?;
+        let found = found.ok_or_else(|| StatusError::UnknownNamespace(name.to_owned()))?;
         Ok(self.shown(found, form))
     }
 
-    pub(super) fn list(&self, query: &Query, form: Form) -> Result<Value, No> {
-        let selected = Selected::by(query)?;
+    pub(super) fn list(&self, query: &QueryParams, form: ResponseForm) -> Result<Value, StatusError> {
+        let selected = NamespaceSelector::by(query)?;
         let all = self.all.borrow();
         let chosen: Vec<_> = all.iter().filter(|namespace| selected.includes(namespace)).collect();
         let metadata = json!({ "resourceVersion": newest(&all).to_string() });
         Ok(match form {
-            Form::Table => self.table(&chosen, &metadata),
-            Form::Object => json!({
+            ResponseForm::Table => self.table(&chosen, &metadata),
+            ResponseForm::Object => json!({
                 "kind": "NamespaceList",
                 "apiVersion": "v1",
                 "metadata": metadata,
-                "items": chosen.into_iter().map(Namespace::object).collect::<Vec<_>>(),
+                "items": chosen.into_iter().map(NamespaceObject::object).collect::<Vec<_>>(),
             }),
         })
     }
 
-    /// What changes, a line each, for as long as the client likes or `timeoutSeconds` allow.
-    pub(super) fn watch(&self, query: &Query, form: Form) -> Result<Body, No> {
-        let selected = Selected::by(query)?;
+    /// Returns the body of a watch: one JSON event per line, until the client closes it or `timeoutSeconds` have passed.
+    pub(super) fn watch(&self, query: &QueryParams, form: ResponseForm) -> Result<ResponseBody, StatusError> {
+        let selected = NamespaceSelector::by(query)?;
         let number = |name: &str| match query.get(name).map(str::parse::<u64>) {
             None => Ok(None),
             Some(Ok(number)) => Ok(Some(number)),
-            Some(Err(_)) => Err(No::BadRequest(format!("{name} is not a number"))),
+            Some(Err(_)) => Err(StatusError::BadRequest(format!("{name} is not a number"))),
         };
-        // From version 0 and without one, a watch begins with what there is.
+        // Without a resource version, or with version 0, a watch begins with the existing objects.
         let from = number("resourceVersion")?.filter(|version| *version > 0);
         let limit = number("timeoutSeconds")?.map(Duration::from_secs);
         let marks_the_beginning = query.is_set("sendInitialEvents") && query.is_set("allowWatchBookmarks");
         let (sender, body) = Channel::new(8);
-        let events = Events { namespaces: self.clone(), sender, selected, form };
+        let events = WatchStream { namespaces: self.clone(), sender, selected, form };
         tokio::spawn(async move {
             match limit {
-                // At the end of its time a watch ends as if all had been said.
+                // A timed-out watch ends without an error.
                 Some(limit) => drop(tokio::time::timeout(limit, events.send(from, marks_the_beginning)).await),
                 None => drop(events.send(from, marks_the_beginning).await),
             }
@@ -105,17 +104,19 @@ impl Namespaces {
         Ok(body.boxed_unsync())
     }
 
-    fn shown(&self, namespace: &Namespace, form: Form) -> Value {
+    fn shown(&self, namespace: &NamespaceObject, form: ResponseForm) -> Value {
         match form {
-            Form::Object => namespace.object(),
-            Form::Table => self.table(&[namespace], &json!({ "resourceVersion": namespace.version.to_string() })),
+            ResponseForm::Object => namespace.object(),
+            ResponseForm::Table => {
+                self.table(&[namespace], &json!({ "resourceVersion": namespace.version.to_string() }))
+            }
         }
     }
 
-    fn table(&self, namespaces: &[&Namespace], metadata: &Value) -> Value {
+    fn table(&self, namespaces: &[&NamespaceObject], metadata: &Value) -> Value {
         let column = |name: &str, format: &str, description: &str| json!({ "name": name, "type": "string", "format": format, "description": description, "priority": 0 });
         let now = self.clock.now();
-        let row = |namespace: &&Namespace| {
+        let row = |namespace: &&NamespaceObject| {
             json!({
                 "cells": [namespace.name, "Active", age(now, namespace.created)],
                 "object": {
@@ -130,18 +131,18 @@ impl Namespaces {
             "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata,
             "columnDefinitions": [
-                column("Name", "name", "The namespace's name."),
-                column("Status", "", "Whether it is there to stay."),
-                column("Age", "", "How long it has been there."),
+                column("Name", "name", "Name of the namespace"),
+                column("Status", "", "The status of the namespace"),
+                column("Age", "", "Time since creation"),
             ],
             "rows": namespaces.iter().map(row).collect::<Vec<_>>(),
         })
     }
 }
 
-impl Namespace {
+impl NamespaceObject {
     fn object(&self) -> Value {
-        let Self { name, created, version, beats } = self;
+        let Self { name, created, version, changes } = self;
         let number = NAMES.iter().position(|other| other == name).unwrap_or_default();
         json!({
             "kind": "Namespace",
@@ -152,7 +153,7 @@ impl Namespace {
                 "resourceVersion": version.to_string(),
                 "creationTimestamp": created.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
                 "labels": { "kubernetes.io/metadata.name": name },
-                "annotations": if *beats > 0 { json!({ "beats": beats.to_string() }) } else { json!({}) },
+                "annotations": if *changes > 0 { json!({ "changes": changes.to_string() }) } else { json!({}) },
             },
             "spec": { "finalizers": ["kubernetes"] },
             "status": { "phase": "Active" },
@@ -160,38 +161,38 @@ impl Namespace {
     }
 }
 
-/// Which of them are asked for.
-struct Selected {
+/// Field selector of a list or watch.
+struct NamespaceSelector {
     name: Option<String>,
 }
 
-impl Selected {
-    fn by(query: &Query) -> Result<Self, No> {
+impl NamespaceSelector {
+    fn by(query: &QueryParams) -> Result<Self, StatusError> {
         if query.get("labelSelector").is_some() {
-            return Err(No::BadRequest("this server cannot select by label".into()));
+            return Err(StatusError::BadRequest("unsupported query parameter labelSelector".into()));
         }
         let Some(selector) = query.get("fieldSelector") else { return Ok(Self { name: None }) };
         let name = selector.strip_prefix("metadata.name=").map(|name| name.trim_start_matches('='));
         let name = name.filter(|name| !name.contains([',', '=', '!']));
         name.map(|name| Self { name: Some(name.to_owned()) })
-            .ok_or_else(|| No::BadRequest("this server can select by metadata.name=NAME only".into()))
+            .ok_or_else(|| StatusError::BadRequest("unsupported fieldSelector: must be metadata.name=NAME".into()))
     }
 
-    fn includes(&self, namespace: &Namespace) -> bool {
+    fn includes(&self, namespace: &NamespaceObject) -> bool {
         self.name.as_ref().is_none_or(|name| name == namespace.name)
     }
 }
 
-/// A watch.
-struct Events {
-    namespaces: Namespaces,
+/// Sender of the events of a watch.
+struct WatchStream {
+    namespaces: NamespaceStore,
     sender: Sender<Bytes>,
-    selected: Selected,
-    form: Form,
+    selected: NamespaceSelector,
+    form: ResponseForm,
 }
 
-impl Events {
-    /// `None`: the client has gone.
+impl WatchStream {
+    /// Sends events until the client disconnects, then returns `None`.
     async fn send(mut self, from: Option<u64>, marks_the_beginning: bool) -> Option<()> {
         let mut changes = self.namespaces.all.subscribe();
         let mut kind = if from.is_none() { "ADDED" } else { "MODIFIED" };
@@ -223,11 +224,11 @@ impl Events {
     }
 }
 
-fn newest(namespaces: &[Namespace]) -> u64 {
+fn newest(namespaces: &[NamespaceObject]) -> u64 {
     namespaces.iter().map(|namespace| namespace.version).max().unwrap_or_default()
 }
 
-/// As kubectl shows it: the coarser, the older.
+/// Formats an age like kubectl.
 fn age(now: Timestamp, since: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);
     match seconds {

@@ -1,19 +1,19 @@
-//! What a request asks for beyond its path: parameters, and the form of the answer.
+//! Query parameters, and the representation that `Accept` selects.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// The parameters behind the `?`.
-pub(super) struct Query(Vec<(String, String)>);
+/// Decoded query parameters.
+pub(super) struct QueryParams(Vec<(String, String)>);
 
-impl Query {
+impl QueryParams {
     pub(super) fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         Self(pairs.map(|(name, value)| (decoded(name), decoded(value))).collect())
     }
 
-    /// The first of this name; empty is as good as none.
+    /// Returns the first parameter of this name, unless it is empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(other, _)| other == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
@@ -24,7 +24,7 @@ impl Query {
     }
 }
 
-/// `%41` and `+` undone. What is no escape stands for itself.
+/// Decodes percent-escapes and `+`. Invalid escapes are kept.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -42,30 +42,30 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The form of an answer.
+/// Representation of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// The object itself.
+pub(super) enum ResponseForm {
+    /// The object or list.
     Object,
-    /// Columns for a person to read, as kubectl asks for.
+    /// A `Table`, which kubectl requests for its output.
     Table,
 }
 
-impl Form {
-    /// The first that `Accept` lists and we have. `None`: we have none of them.
-    pub(super) fn wanted(headers: &HeaderMap, tables: bool) -> Option<Self> {
+impl ResponseForm {
+    /// Returns the first supported representation of `Accept`, or `None` if there is none.
+    pub(super) fn from_accept(headers: &HeaderMap, tables: bool) -> Option<Self> {
         let mut accepted = headers.get_all(ACCEPT).iter().peekable();
         if accepted.peek().is_none() {
             return Some(Self::Object);
         }
         accepted.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).find_map(|range| {
-            let mut words = range.split(';').map(str::trim);
-            let is_json = matches!(words.next(), Some("application/json" | "application/*" | "*/*"));
-            let parameters: Vec<_> = words.filter(|word| !word.starts_with("q=")).collect();
-            let asked = |parameter: &str| parameters.contains(&parameter);
+            let mut parts = range.split(';').map(str::trim);
+            let is_json = matches!(parts.next(), Some("application/json" | "application/*" | "*/*"));
+            let parameters: Vec<_> = parts.filter(|part| !part.starts_with("q=")).collect();
+            let has = |parameter: &str| parameters.contains(&parameter);
             match () {
                 () if !is_json => None,
-                () if tables && asked("as=Table") && asked("v=v1") && asked("g=meta.k8s.io") => Some(Self::Table),
+                () if tables && has("as=Table") && has("v=v1") && has("g=meta.k8s.io") => Some(Self::Table),
                 () if parameters.iter().any(|parameter| parameter.starts_with("as=")) => None,
                 () => Some(Self::Object),
             }
@@ -77,27 +77,30 @@ impl Form {
 mod tests {
     use super::*;
 
-    fn wanted(accept: &str) -> Option<Form> {
+    fn from_accept(accept: &str) -> Option<ResponseForm> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        Form::wanted(&headers, true)
+        ResponseForm::from_accept(&headers, true)
     }
 
     #[test]
-    fn kubectl_gets_a_table_and_everybody_else_the_object() {
+    fn selects_table_or_object() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,\
                        application/json";
-        assert_eq!(wanted(kubectl), Some(Form::Table));
-        assert_eq!(wanted("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json"), Some(Form::Object));
-        assert_eq!(wanted("application/vnd.kubernetes.protobuf, */*;q=0.5"), Some(Form::Object));
-        assert_eq!(wanted("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"), None);
-        assert_eq!(wanted("application/vnd.kubernetes.protobuf"), None);
-        assert_eq!(Form::wanted(&HeaderMap::new(), true), Some(Form::Object));
+        assert_eq!(from_accept(kubectl), Some(ResponseForm::Table));
+        assert_eq!(
+            from_accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json"),
+            Some(ResponseForm::Object)
+        );
+        assert_eq!(from_accept("application/vnd.kubernetes.protobuf, */*;q=0.5"), Some(ResponseForm::Object));
+        assert_eq!(from_accept("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"), None);
+        assert_eq!(from_accept("application/vnd.kubernetes.protobuf"), None);
+        assert_eq!(ResponseForm::from_accept(&HeaderMap::new(), true), Some(ResponseForm::Object));
     }
 
     #[test]
-    fn parameters_are_decoded() {
-        let query = Query::parse("watch=1&fieldSelector=metadata.name%3Da%2Bb+c&empty=&odd=%4&end=%");
+    fn decodes_parameters() {
+        let query = QueryParams::parse("watch=1&fieldSelector=metadata.name%3Da%2Bb+c&empty=&odd=%4&end=%");
         assert!(query.is_set("watch") && !query.is_set("fieldSelector"));
         assert_eq!(query.get("fieldSelector"), Some("metadata.name=a+b c"));
         assert_eq!((query.get("empty"), query.get("none")), (None, None));

@@ -1,4 +1,4 @@
-//! Which path has which answer.
+//! Maps paths to responses.
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -7,17 +7,17 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
+use super::authn::AuthenticatedUser;
 use super::documents;
-use super::gate::User;
-use super::namespaces::Namespaces;
-use super::query::{Form, Query};
-use super::reply::{self, Body, No};
+use super::namespaces::NamespaceStore;
+use super::query::{QueryParams, ResponseForm};
+use super::response::{self, ResponseBody, StatusError};
 
-/// As the real one.
+/// Request body limit of kube-apiserver.
 const MAX_BODY: usize = 3 << 20;
 
-/// Something that has a path.
-enum Resource<'a> {
+/// A resource of the server.
+enum ApiResource<'a> {
     Health,
     Document(fn() -> Value),
     Namespaces,
@@ -25,10 +25,10 @@ enum Resource<'a> {
     SelfSubjectReviews,
 }
 
-impl<'a> Resource<'a> {
+impl<'a> ApiResource<'a> {
     fn at(path: &'a str) -> Option<Self> {
-        let words: Vec<_> = path.split('/').skip(1).collect();
-        Some(match *words {
+        let segments: Vec<_> = path.split('/').skip(1).collect();
+        Some(match *segments {
             ["readyz" | "livez" | "healthz"] => Self::Health,
             ["version"] => Self::Document(documents::version),
             [""] => Self::Document(documents::paths),
@@ -54,93 +54,101 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// The answer to somebody who was let in.
-pub(super) async fn answer(
+/// Returns the response to an authenticated user.
+pub(super) async fn respond(
     request: Request<Incoming>,
-    user: &User,
-    namespaces: &Namespaces,
-) -> Result<Response<Body>, No> {
+    user: &AuthenticatedUser,
+    namespaces: &NamespaceStore,
+) -> Result<Response<ResponseBody>, StatusError> {
     let (parts, body) = request.into_parts();
     if let Some(wanted) = parts.headers.get("impersonate-user") {
         let (name, wanted) = (&user.name, String::from_utf8_lossy(wanted.as_bytes()));
-        return Err(No::Forbidden(format!("users {wanted:?} is forbidden: user {name:?} cannot impersonate anybody")));
+        return Err(StatusError::Forbidden(format!(
+            "users {wanted:?} is forbidden: user {name:?} cannot impersonate anybody"
+        )));
     }
-    let resource = Resource::at(parts.uri.path()).ok_or(No::UnknownPath)?;
+    let resource = ApiResource::at(parts.uri.path()).ok_or(StatusError::UnknownPath)?;
     if parts.method != resource.method() {
-        return Err(No::MethodNotAllowed { allowed: if resource.method() == Method::POST { "POST" } else { "GET" } });
+        return Err(StatusError::MethodNotAllowed {
+            allowed: if resource.method() == Method::POST { "POST" } else { "GET" },
+        });
     }
     match resource {
-        Resource::Health => Ok(reply::text("ok")),
-        Resource::Document(document) => {
+        ApiResource::Health => Ok(response::text("ok")),
+        ApiResource::Document(document) => {
             form(&parts.headers, false)?;
-            Ok(reply::object(StatusCode::OK, &document()))
+            Ok(response::object(StatusCode::OK, &document()))
         }
-        Resource::Namespaces => {
+        ApiResource::Namespaces => {
             let (query, form) = (query(&parts), form(&parts.headers, true)?);
             if query.is_set("watch") {
-                return Ok(reply::stream(namespaces.watch(&query, form)?));
+                return Ok(response::stream(namespaces.watch(&query, form)?));
             }
-            Ok(reply::object(StatusCode::OK, &namespaces.list(&query, form)?))
+            Ok(response::object(StatusCode::OK, &namespaces.list(&query, form)?))
         }
-        Resource::Namespace(name) => {
-            Ok(reply::object(StatusCode::OK, &namespaces.get(name, form(&parts.headers, true)?)?))
+        ApiResource::Namespace(name) => {
+            Ok(response::object(StatusCode::OK, &namespaces.get(name, form(&parts.headers, true)?)?))
         }
-        Resource::SelfSubjectReviews => {
+        ApiResource::SelfSubjectReviews => {
             form(&parts.headers, false)?;
             check_review(&parts.headers, body).await?;
-            Ok(reply::object(StatusCode::CREATED, &review(user)))
+            Ok(response::object(StatusCode::CREATED, &review(user)))
         }
     }
 }
 
-fn query(parts: &Parts) -> Query {
-    Query::parse(parts.uri.query().unwrap_or_default())
+fn query(parts: &Parts) -> QueryParams {
+    QueryParams::parse(parts.uri.query().unwrap_or_default())
 }
 
-fn form(headers: &HeaderMap, tables: bool) -> Result<Form, No> {
-    Form::wanted(headers, tables).ok_or(No::NotAcceptable)
+fn form(headers: &HeaderMap, tables: bool) -> Result<ResponseForm, StatusError> {
+    ResponseForm::from_accept(headers, tables).ok_or(StatusError::NotAcceptable)
 }
 
-/// A review has no content of its own, but it must be one.
-async fn check_review(headers: &HeaderMap, body: Incoming) -> Result<(), No> {
+/// Checks that the body is a SelfSubjectReview, the content of which does not matter.
+async fn check_review(headers: &HeaderMap, body: Incoming) -> Result<(), StatusError> {
     let media_type = headers.get(CONTENT_TYPE).map_or(Ok("application/json"), |value| value.to_str());
     let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let is_review: fn(&[u8]) -> Option<bool> = match media_type {
         "application/json" => is_review_in_json,
         "application/vnd.kubernetes.protobuf" => is_review_in_protobuf,
-        _ => return Err(No::UnsupportedMediaType),
+        _ => return Err(StatusError::UnsupportedMediaType),
     };
     let body = Limited::new(body, MAX_BODY).collect().await.map_err(|error| {
         let too_large = error.downcast_ref::<LengthLimitError>().is_some();
-        if too_large { No::TooLarge } else { No::BadRequest("the request's body ended too soon".into()) }
+        if too_large {
+            StatusError::TooLarge
+        } else {
+            StatusError::BadRequest("unexpected end of the request body".into())
+        }
     })?;
     match is_review(&body.to_bytes()) {
         Some(true) => Ok(()),
-        Some(false) => {
-            Err(No::BadRequest("the request's body is no SelfSubjectReview of authentication.k8s.io/v1".into()))
-        }
-        None => Err(No::BadRequest(format!("the request's body is not {media_type}"))),
+        Some(false) => Err(StatusError::BadRequest(
+            "invalid request body: not a SelfSubjectReview of authentication.k8s.io/v1".into(),
+        )),
+        None => Err(StatusError::BadRequest(format!("invalid request body: not {media_type}"))),
     }
 }
 
 const KIND: &str = "SelfSubjectReview";
 const API_VERSION: &str = "authentication.k8s.io/v1";
 
-/// `None`: it is not JSON. What it leaves out, the path says.
+/// Returns `None` if the body is not JSON. Missing `kind` and `apiVersion` are implied by the path.
 fn is_review_in_json(body: &[u8]) -> Option<bool> {
     let object: Value = serde_json::from_slice(body).ok()?;
-    let says = |field: &str, wanted: &str| object[field].as_str().is_none_or(|text| text == wanted);
-    Some(object.is_object() && says("kind", KIND) && says("apiVersion", API_VERSION))
+    let matches = |field: &str, wanted: &str| object[field].as_str().is_none_or(|text| text == wanted);
+    Some(object.is_object() && matches("kind", KIND) && matches("apiVersion", API_VERSION))
 }
 
-/// As kubectl sends it: an envelope that begins with version and kind, and that is all there is to it.
+/// Checks the envelope that kubectl sends, which contains API version and kind. Returns `None` without the prefix `k8s\0`.
 fn is_review_in_protobuf(body: &[u8]) -> Option<bool> {
     let envelope = body.strip_prefix(b"k8s\0")?;
-    let says = |wanted: &str| envelope.windows(wanted.len()).any(|part| part == wanted.as_bytes());
-    Some(says(KIND) && says(API_VERSION))
+    let contains = |wanted: &str| envelope.windows(wanted.len()).any(|part| part == wanted.as_bytes());
+    Some(contains(KIND) && contains(API_VERSION))
 }
 
-fn review(user: &User) -> Value {
+fn review(user: &AuthenticatedUser) -> Value {
     json!({
         "kind": "SelfSubjectReview",
         "apiVersion": "authentication.k8s.io/v1",

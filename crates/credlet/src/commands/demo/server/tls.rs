@@ -1,5 +1,5 @@
-//! TLS as an API server speaks it: a client may show a certificate, and whether it is any good is for the
-//! [gate](super::gate) to say, with a `401` and not with a broken handshake.
+//! TLS like that of kube-apiserver: the handshake accepts any client certificate or none. [`authn`](super::authn) verifies it, so that an
+//! invalid certificate leads to a `401` and not to a failed handshake.
 
 use std::sync::Arc;
 
@@ -11,40 +11,40 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, Ser
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
-use crate::commands::demo::authority::{Authority, Pair};
-use crate::commands::demo::stage::SetupError;
+use crate::commands::demo::ca::{DemoCa, PemKeyPair};
+use crate::commands::demo::cluster::SetupError;
 
-/// The server's side of TLS, HTTP/2 preferred.
-pub(super) fn config(identity: &Pair) -> Result<Arc<ServerConfig>, SetupError> {
+/// Returns the TLS configuration of the server, which prefers HTTP/2.
+pub(super) fn config(identity: &PemKeyPair) -> Result<Arc<ServerConfig>, SetupError> {
     let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes())?;
     let key = PrivateKeyDer::from_pem_slice(identity.key.expose().as_bytes())?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()?
-        .with_client_cert_verifier(Arc::new(Anybody(provider)))
+        .with_client_cert_verifier(Arc::new(AcceptAnyClientCert(provider)))
         .with_single_cert(vec![certificate], key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
-/// Judges certificates that clients show: signed by this authority, for clients, not expired.
-pub(super) fn client_certificates(authority: &Authority) -> Result<Arc<dyn ClientCertVerifier>, SetupError> {
+/// Returns the verifier of client certificates: signed by this CA, for client authentication, not expired.
+pub(super) fn client_certificates(authority: &DemoCa) -> Result<Arc<dyn ClientCertVerifier>, SetupError> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.der())?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
 }
 
-/// Takes any certificate to which the client has the key, or none.
+/// Accepts any certificate of which the client has the private key, or none.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyClientCert(Arc<CryptoProvider>);
 
-impl ClientCertVerifier for Anybody {
+impl ClientCertVerifier for AcceptAnyClientCert {
     fn client_auth_mandatory(&self) -> bool {
         false
     }
 
-    /// No names: a client that is asked for a certain authority's certificate might keep a stranger's to itself.
+    /// Empty: a client that receives names of CAs might not send a certificate of another CA.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,0 +1,84 @@
+//! On-disk cache of tokens that can be fetched again: every error means a cache miss.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::{Clock, Env};
+use aws_lc_rs::digest;
+use jiff::Timestamp;
+use zeroize::Zeroizing;
+
+use super::{Store, StoreError, StoreLock};
+
+/// A private directory in the user's cache directory, with one file per entry.
+#[derive(Clone, Debug)]
+pub struct TokenCache {
+    dir: PathBuf,
+}
+
+impl TokenCache {
+    /// Uses `$XDG_CACHE_HOME/credlet/NAME`, else `~/.cache/credlet/NAME`. Returns `None` if there is no home directory.
+    pub fn in_cache_dir(env: &dyn Env, name: &str) -> Option<Self> {
+        let configured = env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let base = configured.or_else(|| Some(env.home_dir()?.join(".cache")))?;
+        Some(Self { dir: base.join("credlet").join(name) })
+    }
+
+    /// Opens the directory.
+    pub fn store(&self) -> Option<Store> {
+        Store::open(&self.dir).map(Some).unwrap_or_else(log_unavailable)
+    }
+
+    /// Returns the entry, or `None` if it is missing or unreadable.
+    pub fn read(&self, key: &str) -> Option<Zeroizing<Vec<u8>>> {
+        Store::open(&self.dir).and_then(|store| store.read(key)).unwrap_or_else(log_unavailable)
+    }
+
+    /// Stores the entry.
+    pub fn write(&self, key: &str, bytes: &[u8]) {
+        Store::open(&self.dir).and_then(|store| store.write(key, bytes)).map(Some).unwrap_or_else(log_unavailable);
+    }
+
+    /// Stores the entry and removes all that are older than it by `max_age` or more: keys are hashes of the request, so
+    /// entries of a changed configuration are never overwritten. Ages are by the file system's clock.
+    pub fn write_and_sweep(&self, key: &str, bytes: &[u8], max_age: Duration) {
+        self.write(key, bytes);
+        let written = std::fs::metadata(self.dir.join(key)).and_then(|metadata| metadata.modified()).ok();
+        let oldest = written.and_then(|at| Timestamp::try_from(at.checked_sub(max_age)?).ok());
+        if let (Some(store), Some(oldest)) = (self.store(), oldest) {
+            store.sweep(oldest).map(Some).unwrap_or_else(log_unavailable);
+        }
+    }
+
+    /// Waits until no other process fetches this entry. Returns `None` if that takes longer than `timeout`, or if the
+    /// directory is not usable.
+    pub async fn lock(&self, key: &str, clock: &dyn Clock, timeout: Duration) -> Option<StoreLock> {
+        const POLL_INTERVAL: Duration = Duration::from_millis(50);
+        let store = self.store()?;
+        let start = clock.monotonic();
+        while clock.monotonic().saturating_sub(start) < timeout {
+            match store.try_lock(key) {
+                Ok(Some(lock)) => return Some(lock),
+                Ok(None) => clock.sleep(POLL_INTERVAL).await,
+                Err(error) => return log_unavailable(error),
+            }
+        }
+        None
+    }
+}
+
+fn log_unavailable<T>(error: StoreError) -> Option<T> {
+    tracing::debug!(%error, "token cache unavailable");
+    None
+}
+
+/// Returns the SHA-256 hash of `parts` in hex, as a file name. Each part is hashed with its length, so that the
+/// concatenation is unambiguous.
+pub fn cache_key<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in parts {
+        context.update(&part.len().to_be_bytes());
+        context.update(part.as_bytes());
+    }
+    credlet_api::hex(context.finish())
+}

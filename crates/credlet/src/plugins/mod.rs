@@ -1,0 +1,3 @@
+//! Command lines of the built-in plugins.
+
+pub(crate) mod oidc;
