@@ -11,9 +11,12 @@ libfuzzer_sys::fuzz_target!(|text: &str| match parse_headers(text) {
     }
     // Values are secrets.
     Err(reason) => {
-        for line in text.lines().filter_map(|line| line.split_once(':')).map(|(_, value)| value.trim()) {
-            let is_secret = line.len() >= 24 && !line.contains(char::is_whitespace);
-            assert!(!is_secret || !reason.contains(line), "{reason}");
+        let lines = || text.lines().filter_map(|line| line.split_once(':'));
+        for value in lines().map(|(_, value)| value.trim()) {
+            // Errors quote header names, and a value may be equal to one.
+            let is_name = lines().any(|(name, _)| name.contains(value));
+            let is_secret = value.len() >= 24 && !value.contains(char::is_whitespace) && !is_name;
+            assert!(!is_secret || !reason.contains(value), "{reason}");
         }
     }
 });
