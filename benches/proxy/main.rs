@@ -77,7 +77,7 @@ async fn until_let_go() -> RunResult {
     Ok(())
 }
 
-/// Returns the quantile `part`.
+/// The quantile `part`.
 fn percentile(values: &mut [u64], part: usize) -> u64 {
     values.sort_unstable();
     let last = values.len().saturating_sub(1);

@@ -23,8 +23,8 @@ impl KubercPreference {
     /// serve newer and older programs.
     ///
     /// # Errors
-    /// Returns an error where kubectl logs a warning and applies no policy: for an invalid document, a duplicate key, a
-    /// policy in a version without policies, and an unknown field that looks like a misspelt policy.
+    /// Where kubectl logs a warning and applies no policy: a document that cannot be parsed, a duplicate key, a policy
+    /// in a version without policies, and an unknown field that looks like a misspelt policy.
     pub fn decode(text: &[u8]) -> Result<Self, KubercError> {
         let text = std::str::from_utf8(text)
             .map_err(|error| KubercError::InvalidDocument(DocumentError::NotUtf8 { byte: error.valid_up_to() }))?;
@@ -75,7 +75,7 @@ impl KubercPreference {
     }
 }
 
-/// Returns whether an unknown field may be a misspelling of `credentialPluginPolicy` or `credentialPluginAllowlist`.
+/// Whether an unknown field may be a misspelling of `credentialPluginPolicy` or `credentialPluginAllowlist`.
 fn looks_like_policy(field: &str) -> bool {
     let field = field.to_ascii_lowercase();
     ["credential", "plugin", "policy", "allow", "deny"].iter().any(|word| field.contains(word))
@@ -88,7 +88,7 @@ pub enum KubercError {
     /// The file is not a valid document.
     #[error(transparent)]
     InvalidDocument(DocumentError),
-    /// There is no `Preference` in the file.
+    /// The file has no `Preference`.
     #[error("missing object of kind Preference")]
     MissingPreference,
     /// The version is unknown.

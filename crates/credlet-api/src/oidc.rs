@@ -45,7 +45,7 @@ impl RefreshResponse {
     /// Decodes the body of the response.
     ///
     /// # Errors
-    /// Returns an error if the body is not a JSON object.
+    /// If the body is not a JSON object.
     pub fn decode(body: &[u8]) -> Result<Self, DocumentError> {
         read(body)
     }
@@ -104,7 +104,7 @@ fn read<O: DecodeObject>(bytes: &[u8]) -> Result<O, DocumentError> {
     }
 }
 
-/// Returns the strings of a list, or a single string as a list.
+/// The strings of a list, or a single string as a list.
 fn string_or_list(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::String(one)) => vec![one.clone()],

@@ -244,7 +244,7 @@ fn count(steps: usize) {
     let _ = steps;
 }
 
-/// Returns the largest character boundary up to `limit`.
+/// The largest character boundary up to `limit`.
 fn floor(text: &str, limit: usize) -> usize {
     (0..=limit.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
@@ -256,7 +256,7 @@ fn percent_escape(text: &str) -> Option<usize> {
     (bytes.first() == Some(&b'%') && hex(1) && hex(2)).then_some(3)
 }
 
-/// Returns the length of `user:password` in `user:password@host:3128`, as in a proxy's address without a scheme. A port
+/// The length of `user:password` in `user:password@host:3128`, as in a proxy's address without a scheme. A port
 /// is required: without it `oidc:ada@example.test` is a user name, and `nginx:1.25@sha256:…` an image.
 fn credentials_before_host(text: &str) -> Option<usize> {
     let window = &text[..floor(text, LOOKAHEAD)];

@@ -37,9 +37,9 @@ impl SelfSubjectReview {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UserInfo {
-    /// User name.
+    /// User name as the API server maps it, such as `system:serviceaccount:NAMESPACE:NAME`.
     pub username: String,
-    /// Unique identifier.
+    /// Unique identifier. Empty unless the authenticator provides one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Groups of the user.

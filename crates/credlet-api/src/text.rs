@@ -156,7 +156,7 @@ impl TerminalFilter {
     }
 }
 
-/// Returns whether the bytes are the beginning of a UTF-8 character.
+/// Whether the bytes are the beginning of a UTF-8 character.
 fn is_incomplete(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

@@ -74,7 +74,7 @@ impl ClientOptions {
     /// [`Client`] with these options shares the authenticator. No plugin is run yet.
     ///
     /// # Errors
-    /// If the configuration is invalid.
+    /// If the connection or the credential cannot be configured.
     pub fn authenticator(&self, resolved: &ResolvedConfig) -> Result<Option<Authenticator>, ClientBuildError> {
         let identity = &resolved.identity;
         let lock_file = self.exec_proxy.clone().map(|exec_proxy| exec_proxy as Arc<dyn LockFile>);
@@ -144,7 +144,7 @@ impl Client {
     /// Returns a client for a resolved configuration.
     ///
     /// # Errors
-    /// If the configuration is invalid.
+    /// If the connection or the credential cannot be configured.
     pub fn new(resolved: &ResolvedConfig, options: ClientOptions) -> Result<Self, ClientBuildError> {
         let platform = options.authenticators.platform();
         let server = ServerAddr::parse(&resolved.server.value).map_err(HttpError::from)?;
@@ -189,7 +189,7 @@ impl Client {
     /// to exclude the plugin run from a request timeout.
     ///
     /// # Errors
-    /// Returns the plugin's error.
+    /// The plugin's error.
     pub async fn ready(&self) -> Result<(), Arc<AuthError>> {
         match &self.transport {
             Transport::Static(_) => Ok(()),

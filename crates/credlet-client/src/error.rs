@@ -26,7 +26,7 @@ pub enum Error {
     /// The request itself is invalid.
     #[error("invalid request: {reason}")]
     InvalidRequest {
-        /// What is invalid.
+        /// What the request violates.
         reason: String,
     },
 }

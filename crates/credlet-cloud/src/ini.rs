@@ -14,7 +14,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Returns the value of a setting unless it is empty. The last setting of a name wins.
+    /// The value of a setting unless it is empty. The last setting of a name wins.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let found = self.settings.iter().rev().find(|(key, _)| key == name);
         found.map(|(_, value)| value.expose()).filter(|value| !value.is_empty())

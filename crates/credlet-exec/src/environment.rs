@@ -30,10 +30,10 @@ pub enum EnvInheritance {
 }
 
 impl EnvInheritance {
-    /// All variables.
+    /// Inherits all variables, as kubectl does.
     pub const ALL: Self = Self::AllExcept(Vec::new());
 
-    /// No variables.
+    /// Inherits no variable: the plugin gets only those of its configuration.
     pub const NONE: Self = Self::Only(Vec::new());
 
     /// Whether a variable of this name is inherited.

@@ -29,7 +29,7 @@ pub enum Error {
     /// The plugin requires an interactive terminal (`interactiveMode: Always`).
     #[error("`{command}` requires an interactive terminal: {reason}")]
     NotInteractive {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// What prevents interaction.
         reason: NotInteractive,
@@ -37,7 +37,7 @@ pub enum Error {
     /// The process could not be started.
     #[error("failed to run `{command}`: {reason}")]
     NotStarted {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// Error of the operating system, or the exceeded limit.
         reason: RunError,
@@ -47,7 +47,7 @@ pub enum Error {
     /// The plugin exited with an error.
     #[error("`{command}` {exit}{}", OptionalSuffix(message))]
     Failed {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// Exit code or signal.
         exit: ProcessExit,
@@ -59,7 +59,7 @@ pub enum Error {
     /// The plugin was killed because it exceeded a limit on time or output.
     #[error("`{command}` was killed: {reason}")]
     LimitExceeded {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// The exceeded limit.
         reason: RunError,
@@ -69,7 +69,7 @@ pub enum Error {
     /// The plugin's output is not a valid credential.
     #[error("invalid output from `{command}`: {reason}")]
     InvalidOutput {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// The invalid part.
         reason: InvalidOutput,
@@ -82,7 +82,7 @@ pub enum Error {
     /// The async runtime was shut down during the run.
     #[error("running `{command}` was cancelled: the runtime was shut down")]
     Cancelled {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
     },
 }

@@ -33,7 +33,7 @@ pub struct Platform {
     pub clock: Arc<dyn Clock>,
     /// Environment variables, home directory and terminal.
     pub env: Arc<dyn Env>,
-    /// Starts processes.
+    /// Starts plugins and enforces their limits.
     pub runner: Arc<dyn ProcessRunner>,
     /// Receives plugin events, for metrics.
     pub observer: Arc<dyn PluginObserver>,
@@ -104,7 +104,7 @@ impl ExecPlugin {
     /// `provideClusterInfo` is set.
     ///
     /// # Errors
-    /// Returns all errors of the configuration.
+    /// All problems of the configuration.
     pub fn new(
         config: ExecConfig,
         cluster: Option<Cluster>,

@@ -14,10 +14,8 @@ use x509_parser::public_key::PublicKey;
 
 use crate::credential::CertificateValidity;
 
-/// Checks that a PEM certificate chain and a PEM private key match, and returns the validity of the certificate.
-///
-/// # Errors
-/// Fails if one of them is malformed or they do not match. The error quotes neither.
+/// Checks that a PEM certificate chain and a PEM private key match, and returns the validity of the certificate. The
+/// error quotes neither.
 pub(crate) fn check(chain_pem: &str, key_pem: &Secret) -> Result<CertificateValidity, KeyPairError> {
     let leaf = CertificateDer::from_pem_slice(chain_pem.as_bytes()).map_err(|_| KeyPairError::MissingCertificate)?;
     let (_, leaf) = X509Certificate::from_der(&leaf).map_err(|_| KeyPairError::InvalidCertificate)?;
@@ -54,7 +52,7 @@ pub enum KeyPairError {
     /// No PEM certificate.
     #[error("missing PEM certificate in clientCertificateData")]
     MissingCertificate,
-    /// Malformed certificate.
+    /// The first certificate is not X.509, or its validity is out of range.
     #[error("invalid certificate in clientCertificateData")]
     InvalidCertificate,
     /// No PEM private key.

@@ -22,7 +22,7 @@ const MAX_SIZE: u64 = 1 << 20;
 /// kubectl ignores a file that it cannot parse and allows all plugins. Here that is an error.
 ///
 /// # Errors
-/// Fails if a file is invalid. No program may run until it is corrected.
+/// If a file cannot be read or parsed, or its policy contradicts itself. No program may run until it is corrected.
 pub fn plugin_policy(flag: Option<&Path>, env: &dyn Env) -> Result<PluginPolicy, PolicyFileError> {
     let files = if is_plugin_run(env) { locate_all(flag, env) } else { locate(flag, env)?.into_iter().collect() };
     files.iter().try_fold(PluginPolicy::ALLOW_ALL, |policy, file| Ok(policy.and(file.load()?)))
@@ -37,7 +37,7 @@ struct PolicyFile {
     is_account: bool,
 }
 
-/// Returns the file that kubectl would read.
+/// The file that kubectl would read.
 fn locate(flag: Option<&Path>, env: &dyn Env) -> Result<Option<PolicyFile>, PolicyFileError> {
     let named = |path| PolicyFile { path, is_named: true, is_account: false };
     match (flag, kuberc_variable(env)) {
@@ -51,7 +51,7 @@ fn locate(flag: Option<&Path>, env: &dyn Env) -> Result<Option<PolicyFile>, Poli
     }
 }
 
-/// Returns all files that restrict a plugin run.
+/// All files that restrict a plugin run.
 fn locate_all(flag: Option<&Path>, env: &dyn Env) -> Vec<PolicyFile> {
     let mut files = Vec::new();
     let mut add = |path: PathBuf, is_named, is_account| {

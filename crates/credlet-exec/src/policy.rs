@@ -44,7 +44,8 @@ impl PluginPolicy {
     /// Creates the policy from the fields of a `kuberc` file. An empty `policy` means `AllowAll`.
     ///
     /// # Errors
-    /// Fails if the fields are invalid or contradict each other. No program may run until they are corrected.
+    /// If the fields contradict each other, or a value is unknown or would never match. No program may run until they
+    /// are corrected.
     pub fn new(policy: &str, allowlist: Option<Vec<String>>) -> Result<Self, PolicyError> {
         match (policy, allowlist) {
             ("" | "AllowAll", None) => Ok(Self::ALLOW_ALL),
@@ -121,7 +122,7 @@ pub fn program_policy(kuberc: Option<&Path>, env: &dyn Env) -> Result<PluginPoli
 /// Finds the program that `command` names and checks it against [`program_policy`].
 ///
 /// # Errors
-/// Fails if the policy is invalid or denies the program, or if the program is not found.
+/// If the policy is invalid or denies the program, or the program is not found.
 pub fn resolve_program(command: &str, env: &dyn Env) -> Result<PathBuf, ProgramError> {
     program_policy(None, env)?.resolve(command, env)
 }
@@ -213,30 +214,30 @@ pub enum PolicyError {
     /// The policy denies all programs.
     #[error("`{command}` is not allowed: the plugin policy is DenyAll")]
     DenyAll {
-        /// The program.
+        /// Command as configured, before the look-up.
         command: String,
     },
     /// The allowlist has no matching entry.
     #[error("`{command}` is not allowed: it is not on the plugin allowlist")]
     NotAllowed {
-        /// The program.
+        /// Command as configured, before the look-up.
         command: String,
     },
     /// The program was not found, so it cannot be compared with the allowlist.
     #[error("`{command}` is not allowed: the plugin allowlist cannot be applied: {reason}")]
     Unresolved {
-        /// The program.
+        /// Command as configured, before the look-up.
         command: String,
         /// Result of the look-up.
         reason: LookupError,
     },
-    /// Unknown policy.
+    /// A policy other than `AllowAll`, `DenyAll` and `Allowlist`.
     #[error("unknown plugin policy: must be AllowAll, DenyAll or Allowlist")]
     UnknownPolicy,
     /// An allowlist with a policy other than `Allowlist`.
     #[error("unexpected plugin allowlist: must not be set with the plugin policy {policy:?}")]
     UnexpectedAllowlist {
-        /// The policy.
+        /// `AllowAll`, `DenyAll`, or empty, which means `AllowAll`.
         policy: String,
     },
     /// `Allowlist` without an allowlist.
@@ -254,7 +255,7 @@ pub enum PolicyError {
     /// An entry that is not a cleaned path and would never match.
     #[error("invalid plugin allowlist: {entry:?} must be written as {cleaned:?}")]
     NotNormalized {
-        /// The entry.
+        /// The entry as written.
         entry: String,
         /// Its cleaned form.
         cleaned: String,

@@ -35,7 +35,7 @@ impl Sandbox {
         self.dir.path().join("chosen/credlet-exec")
     }
 
-    /// Returns all files of the cache and its state.
+    /// All files of the cache and its state.
     fn files(&self) -> Vec<PathBuf> {
         let dirs = [self.entries(), self.dir.path().join(".cache/credlet/state")];
         let files = dirs.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten());
@@ -110,7 +110,7 @@ async fn encrypted_entry_is_served_and_shows_nothing() {
     assert_eq!(sandbox.plugin.runs(), 2);
 }
 
-/// Returns the expiry in milliseconds, as entries store it.
+/// The expiry in milliseconds, as entries store it.
 fn token_expiry(response: &[u8]) -> String {
     let response: serde_json::Value = serde_json::from_slice(response).unwrap();
     let expiry: jiff::Timestamp = response["status"]["expirationTimestamp"].as_str().unwrap().parse().unwrap();

@@ -2,10 +2,7 @@ use http::{Request, Uri};
 
 use super::{HttpError, ServerAddr};
 
-/// Adds scheme and authority to a request that has none.
-///
-/// # Errors
-/// [`HttpError::OtherServer`] if the request names another server.
+/// Adds scheme and authority to a request that has none. Fails with [`HttpError::OtherServer`] if it names another server.
 pub(super) fn set_authority<B>(server: &ServerAddr, request: &mut Request<B>) -> Result<(), HttpError> {
     let uri = request.uri();
     if let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) {

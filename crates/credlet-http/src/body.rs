@@ -183,10 +183,8 @@ impl ResponseBody {
         }
     }
 
-    /// Reads the body completely. It is zeroized on drop because it may hold a secret.
-    ///
-    /// # Errors
-    /// [`ReadBodyError::TooLarge`] if it is longer than `limit` bytes; the rest is not read.
+    /// Reads the body completely. It is zeroized on drop because it may hold a secret. Fails with
+    /// [`ReadBodyError::TooLarge`] after `limit` bytes; the rest is not read.
     pub(super) async fn read_to_end(mut self, limit: usize) -> Result<Zeroizing<Vec<u8>>, ReadBodyError> {
         let mut bytes = Zeroizing::new(Vec::new());
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await {

@@ -52,7 +52,7 @@ pub struct HttpCredential {
     pub generation: u64,
     /// `Authorization` header for requests without one. [`HttpClient::publish`] marks it sensitive.
     pub authorization: Option<HeaderValue>,
-    /// Client certificate.
+    /// Certificate and key for client authentication in TLS handshakes.
     pub identity: Option<TlsIdentity>,
     /// Route that replaces the one of the settings.
     pub route: Option<Arc<dyn Route>>,
@@ -70,7 +70,7 @@ impl HttpCredential {
         Self { route: Some(route), ..self }
     }
 
-    /// Returns whether connections of the other credential can be used with this one.
+    /// Whether connections of the other credential can be used with this one.
     fn shares_connections(&self, other: &Self) -> bool {
         let same_route = match (&self.route, &other.route) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -100,7 +100,7 @@ impl HttpClient {
     /// [published](Self::publish).
     ///
     /// # Errors
-    /// Returns an error if the settings are invalid, for example the trust roots.
+    /// If the settings cannot be used, for example the trust roots.
     pub fn new(settings: ClientSettings) -> Result<Self, HttpError> {
         let server = &settings.server;
         let by_proxy = settings.proxy.as_ref().filter(|_| settings.route.is_none());
@@ -146,7 +146,7 @@ impl HttpClient {
     /// runtime enforces the timeout; without a runtime there is none.
     ///
     /// # Errors
-    /// Returns an error if the certificate is invalid. The current credential stays.
+    /// If the certificate cannot be used. The current credential stays.
     pub fn publish(&self, mut credential: HttpCredential) -> Result<(), HttpError> {
         if let Some(authorization) = &mut credential.authorization {
             authorization.set_sensitive(true);
@@ -174,7 +174,7 @@ impl HttpClient {
     /// dropped, the connection is still opened and used by other requests.
     ///
     /// # Errors
-    /// Returns an error if the connection fails.
+    /// If the connection fails.
     pub async fn connect(&self, upgrade: bool) -> Result<(), HttpError> {
         self.shared.current.load_full().pool.connect(upgrade).await
     }
@@ -183,7 +183,7 @@ impl HttpClient {
     /// key.
     ///
     /// # Errors
-    /// Returns an error if the certificate is invalid.
+    /// If the certificate cannot be used.
     pub fn disconnect(&self) -> Result<(), HttpError> {
         let shared = &self.shared;
         let _guard = shared.publish_lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,7 +213,7 @@ impl HttpClient {
     /// `hyper::upgrade::on`.
     ///
     /// # Errors
-    /// Returns an error if there is no response. Error statuses are responses.
+    /// If no response arrives. Error statuses are responses.
     pub async fn send(&self, mut request: Request<RequestBody>) -> Result<Response<ResponseBody>, HttpError> {
         set_authority(&self.shared.settings.server, &mut request)?;
         let mut state = RetryState::new(request, self.shared.settings.max_retries);

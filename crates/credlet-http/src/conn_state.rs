@@ -72,7 +72,7 @@ impl ConnState {
         }
     }
 
-    /// Returns the number of bytes written. If a request fails and the number has not changed since the request was put on
+    /// The number of bytes written. If a request fails and the number has not changed since the request was put on
     /// the connection, the peer has received nothing of it.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Relaxed)
@@ -88,7 +88,7 @@ impl ConnState {
         self.woken.store(true, SeqCst);
     }
 
-    /// Returns whether nothing has happened since the last read, so that another read would be pending again.
+    /// Whether nothing has happened since the last read, so that another read would be pending again.
     fn is_unchanged(&self) -> bool {
         self.has_driver_waker.load(Relaxed) && !self.woken.load(SeqCst)
     }
@@ -242,7 +242,7 @@ impl ConnIo {
         &self.state
     }
 
-    /// Returns whether the connection was closed on this side. Skips a registration that is still current, which would cost
+    /// Whether the connection was closed on this side. Skips a registration that is still current, which would cost
     /// more than the rest of a read.
     fn poll_is_closed(&mut self, cx: &mut Context<'_>) -> bool {
         if self.registered.as_ref().is_some_and(|registered| registered.will_wake(cx.waker())) {

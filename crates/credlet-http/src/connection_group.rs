@@ -18,12 +18,12 @@ impl ConnectionGroup {
         self.open.token()
     }
 
-    /// Returns the number of open connections.
+    /// The number of open connections.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Returns a token that closes one connection and is canceled together with the group.
+    /// A token that closes one connection and is canceled together with the group.
     pub(super) fn child_token(&self) -> CancellationToken {
         self.close.child_token()
     }
@@ -33,7 +33,7 @@ impl ConnectionGroup {
         self.close.cancelled().await;
     }
 
-    /// Returns whether the connections were closed by [`drain`](Self::drain).
+    /// Whether the connections were closed by [`drain`](Self::drain).
     pub(super) fn is_closed(&self) -> bool {
         self.close.is_cancelled()
     }

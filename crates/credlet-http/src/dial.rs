@@ -105,7 +105,7 @@ impl Dialer {
         state
     }
 
-    /// Returns the address of the TLS and HTTP peer: the exec proxy or the server.
+    /// The address of the TLS and HTTP peer: the exec proxy or the server.
     fn peer(&self) -> Arc<str> {
         let exec_proxy = self.route.via().filter(|_| self.route.is_renewable());
         exec_proxy.map_or_else(|| self.server.name().clone(), Arc::from)

@@ -174,7 +174,7 @@ impl HttpError {
         matches!(self, Self::CredentialRotated { .. })
     }
 
-    /// Returns whether another peer at the end of the route could succeed, so that [`Route::renew`](crate::Route::renew)
+    /// Whether another peer at the end of the route could succeed, so that [`Route::renew`](crate::Route::renew)
     /// is worth a try.
     pub(super) fn needs_another_route(&self) -> bool {
         matches!(self, Self::NotListening { .. } | Self::Handshake { .. } | Self::Certificate { .. })
@@ -187,7 +187,7 @@ impl HttpError {
 pub enum ConnectPhase {
     /// Name resolution and TCP connection, including the proxy's part.
     Connect,
-    /// TLS handshake.
+    /// TLS handshake with the server, after the connection is established.
     Tls,
 }
 

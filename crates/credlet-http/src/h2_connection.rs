@@ -97,7 +97,7 @@ impl H2Connection {
         let _ = self.ready.set(Ok(NegotiatedProtocol::Http2(state)));
     }
 
-    /// Returns a sender, or `None` if the connection is closed. The caller must drop it before it awaits anything.
+    /// A sender, or `None` if the connection is closed. The caller must drop it before it awaits anything.
     pub(super) fn sender(&self) -> Option<SendRequest<RequestBody>> {
         self.sender.load().as_deref().cloned()
     }
@@ -123,7 +123,7 @@ impl H2Status {
         *self.settings.wait().await
     }
 
-    /// Returns whether the peer's SETTINGS have arrived.
+    /// Whether the peer's SETTINGS have arrived.
     pub(super) fn has_settings(&self) -> bool {
         self.settings.get() == Some(&true)
     }
@@ -180,7 +180,7 @@ impl Drop for CloseGuard {
 pub(super) struct PeerStreamLimit(AtomicUsize);
 
 impl PeerStreamLimit {
-    /// Returns the number of streams to reserve before SETTINGS arrive. Default: 100, the usual limit of API servers.
+    /// The number of streams to reserve before SETTINGS arrive. Default: 100, the usual limit of API servers.
     fn assumed(&self) -> usize {
         match self.0.load(Relaxed) {
             0 => 100,
@@ -188,7 +188,7 @@ impl PeerStreamLimit {
         }
     }
 
-    /// Returns the number of requests that may be sent before SETTINGS arrive, which saves them a round trip.
+    /// The number of requests that may be sent before SETTINGS arrive, which saves them a round trip.
     ///
     /// A request beyond the limit is not always refused: if SETTINGS arrive just before it is sent, it waits in the HTTP
     /// library, possibly behind watches that never complete. So it is 1 until the server is known.

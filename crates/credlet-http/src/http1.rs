@@ -286,7 +286,7 @@ impl Http1Lease {
         self.connection.take()
     }
 
-    /// Returns whether the connection accepts a request, as far as is known.
+    /// Whether the connection accepts a request, as far as is known.
     fn is_ready(&mut self) -> bool {
         self.poll(Waker::noop());
         self.state.mark_woken();
@@ -359,7 +359,7 @@ impl IdleConnections {
         }
     }
 
-    /// Closes connections whose idle timeout has expired. Returns the time until the next check, or `None` if no connection
+    /// Closes connections after their idle timeout. Returns the time until the next check, or `None` if no connection
     /// is left.
     fn close_expired(&self) -> Option<Duration> {
         let now = self.dialer.clock.monotonic();
@@ -380,7 +380,8 @@ impl IdleConnections {
     }
 }
 
-/// Closes idle connections in the background. It holds the clock and not the dialer, whose route may keep a process alive.
+/// Closes idle connections in the background. It holds the clock and not the dialer, because the dialer's route may keep
+/// a process alive.
 async fn reap_idle(idle: Weak<IdleConnections>, clock: Arc<dyn Clock>, timeout: Duration) {
     let mut next = Some(timeout);
     while let Some(delay) = next {

@@ -49,13 +49,13 @@ impl TlsIdentity {
         Ok(Self { certified: Arc::new(CertifiedKey::new(chain, key)) })
     }
 
-    /// Wraps a certificate whose key is used through a signer, for example in a security module.
+    /// Wraps a certificate with a key that is used through a signer, for example in a security module.
     pub fn from_certified_key(certified: Arc<CertifiedKey>) -> Self {
         Self { certified }
     }
 }
 
-/// Returns the public key of a certificate as DER. All other fields are left to the server to verify.
+/// The public key of a certificate as DER. All other fields are left to the server to verify.
 fn public_key(certificate: &[u8]) -> Option<&[u8]> {
     let (rest, certificate) = X509Certificate::from_der(certificate).ok()?;
     rest.is_empty().then_some(certificate.tbs_certificate.subject_pki.raw)

@@ -35,7 +35,7 @@ impl NoProxy {
         Self { all: false, entries }
     }
 
-    /// Returns whether connections to this host bypass the proxy. Those to this machine always do.
+    /// Whether connections to this host bypass the proxy. Those to this machine always do.
     pub(super) fn exempts(&self, host: &str, port: u16) -> bool {
         if host == "localhost" {
             return true;
@@ -96,7 +96,7 @@ fn parse_network(item: &str) -> Option<NoProxyEntry> {
     })
 }
 
-/// Returns the first `prefix` bits of an address, or `None` if `prefix` is too large.
+/// The first `prefix` bits of an address, or `None` if `prefix` is too large.
 fn masked(address: IpAddr, prefix: u32) -> Option<IpAddr> {
     Some(match address {
         IpAddr::V4(ip) => {
@@ -110,7 +110,7 @@ fn masked(address: IpAddr, prefix: u32) -> Option<IpAddr> {
     })
 }
 
-/// Go's `net.SplitHostPort`. Returns `None` if there is no port or the brackets are invalid.
+/// Go's `net.SplitHostPort`. Returns `None` without a port, or if the brackets do not match.
 fn split_host_port(text: &str) -> Option<(&str, &str)> {
     let (host, port) = text.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {

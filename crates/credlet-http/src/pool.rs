@@ -99,7 +99,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Returns a permit to use HTTP/1.1, only for requests that are safe to retry: an HTTP/1.1 server closes connections
+    /// A permit to use HTTP/1.1, only for requests that are safe to retry: an HTTP/1.1 server closes connections
     /// without notice.
     fn solo_permit(&self, request: &Request<RequestBody>) -> Option<SoloPermit> {
         let enabled = self.tuning.prefer_http1_when_idle && !self.http1_rejected.load(Relaxed);

@@ -28,7 +28,7 @@ impl ReadAhead {
         Self { stream, buffer: BytesMut::new(), more_available: false, written: 0 }
     }
 
-    /// Returns the number of bytes written.
+    /// The number of bytes written.
     pub(super) fn written(&self) -> u64 {
         self.written
     }

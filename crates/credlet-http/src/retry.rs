@@ -71,7 +71,7 @@ impl DeliveryState {
         matches!(self, Self::Unsent | Self::NoSettings)
     }
 
-    /// Returns whether the peer accepted the connection and closed it without a response.
+    /// Whether the peer accepted the connection and closed it without a response.
     pub(super) fn is_connection_lost(self) -> bool {
         matches!(self, Self::ConnectionLost | Self::NoSettings)
     }
@@ -149,7 +149,7 @@ impl RetryState {
         Some(request)
     }
 
-    /// Returns whether to renew the route and retry, at most once per request: no peer listens, TLS with it failed, or it
+    /// Whether to renew the route and retry, at most once per request: no peer listens, TLS with it failed, or it
     /// accepts connections and closes them without a response. A request that the peer may have received is rerouted only
     /// if it is safe to repeat.
     pub(super) fn should_reroute(&self, failed: &FailedAttempt) -> bool {
@@ -158,7 +158,7 @@ impl RetryState {
         !self.rerouted && (failed.error.needs_another_route() || lost_again) && (unsent || self.is_repeatable())
     }
 
-    /// Returns whether the route must be renewed for the next request although this one cannot be retried.
+    /// Whether the route must be renewed for the next request although this one cannot be retried.
     pub(super) fn abandons_route(&self, failed: &FailedAttempt) -> bool {
         !self.rerouted && failed.error.needs_another_route()
     }
@@ -172,10 +172,7 @@ impl RetryState {
         failed.error
     }
 
-    /// Prepares the next attempt.
-    ///
-    /// # Errors
-    /// Returns the error of the attempt if it must not be retried, or not again.
+    /// Prepares the next attempt, or returns the error of this one if it must not be retried, or not again.
     pub(super) fn retry(&mut self, failed: FailedAttempt) -> Result<(), HttpError> {
         let FailedAttempt { error, delivery, request } = failed;
         let left = match delivery {
@@ -202,7 +199,7 @@ impl RetryState {
         self.unsent_retries.checked_sub(cost).inspect(|left| self.unsent_retries = *left)
     }
 
-    /// Returns whether the request may reach the server twice.
+    /// Whether the request may reach the server twice.
     fn is_repeatable(&self) -> bool {
         self.request.as_ref().is_some_and(|request| {
             let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);

@@ -64,7 +64,7 @@ pub trait Route: fmt::Debug + Send + Sync {
     /// `generation` is that of the credential with this route; concurrent calls share one replacement.
     ///
     /// # Errors
-    /// Returns an error if the peer cannot be replaced. The default implementation returns `cause`.
+    /// If the peer cannot be replaced. The default implementation returns `cause`.
     fn renew<'a>(&'a self, generation: u64, cause: HttpError) -> RenewFuture<'a> {
         let _ = generation;
         Box::pin(async { Err(cause) })

@@ -114,7 +114,7 @@ impl Default for HttpTuning {
 }
 
 impl HttpTuning {
-    /// Returns the number of streams whose windows fit into the connection window together.
+    /// The number of streams whose windows fit into the connection window together.
     pub(super) fn max_streams(&self) -> usize {
         let streams = self.connection_window / self.stream_window.max(1);
         usize::try_from(streams).unwrap_or(usize::MAX).max(1)

@@ -80,7 +80,7 @@ fn certificate_reason(error: &CertificateError) -> String {
     }
 }
 
-/// Returns the name in rustls's `DnsName("api.example")` or `IpAddress(127.0.0.1)`.
+/// The name in rustls's `DnsName("api.example")` or `IpAddress(127.0.0.1)`.
 fn name_text(name: &str) -> String {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
     escape_control_chars(inner.trim_matches('"'))

@@ -162,7 +162,7 @@ mod tests {
 
     type Der = CertificateDer<'static>;
 
-    /// Returns whether webpki, and whether [`PinnedLeafVerifier`], accepts the certificate.
+    /// Whether webpki, and whether [`PinnedLeafVerifier`], accepts the certificate.
     fn verify(served: &Der, bundle: &Der, name: &str) -> (bool, bool) {
         let mut roots = RootCertStore::empty();
         roots.add(bundle.clone()).unwrap();

@@ -34,7 +34,7 @@ impl ConfigWatcher {
         Self(Mutex::new(WatchState { checked_at: now, files: stamps(config) }))
     }
 
-    /// Returns whether the files have changed since the last check, or `None` if that was less than `every` ago or another thread is
+    /// Whether the files have changed since the last check, or `None` if that was less than `every` ago or another thread is
     /// checking.
     pub(crate) fn check(&self, config: &Path, every: Duration, now: Duration) -> Option<bool> {
         let mut state = match self.0.try_lock() {

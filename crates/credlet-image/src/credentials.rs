@@ -118,7 +118,7 @@ pub(crate) struct SharedContext {
 struct ProviderSet {
     hash: String,
     all: Vec<Arc<Provider>>,
-    /// All patterns.
+    /// Patterns of all providers.
     index: PatternIndex,
     /// Provider and pattern number for each pattern of the index.
     pattern_refs: Vec<(usize, usize)>,
@@ -155,7 +155,7 @@ pub struct ProviderRun {
     pub image: ImageName,
     /// The request with the token redacted. `None` if the provider was not run.
     pub request: Option<CredentialProviderRequest>,
-    /// The outcome.
+    /// Response or failure, or why the provider was not run.
     pub outcome: StepOutcome,
 }
 
@@ -164,9 +164,9 @@ pub struct ProviderRun {
 pub struct ImageCredential {
     /// The normalised key that matched.
     pub key: String,
-    /// The credential.
+    /// User name and password for the registry.
     pub auth: AuthConfig,
-    /// Origin.
+    /// Where the credential comes from.
     pub origin: CredentialOrigin,
 }
 
@@ -177,7 +177,7 @@ pub enum CredentialOrigin {
     PullSecret(usize),
     /// Docker configuration of the node.
     Node,
-    /// A provider.
+    /// Response of a provider, new or cached.
     Provider {
         /// Name of the provider.
         name: String,
@@ -200,7 +200,7 @@ impl ImageCredentials {
     /// Reads the configuration and checks that the binaries exist. No provider is run yet.
     ///
     /// # Errors
-    /// If the configuration is invalid. Reports all problems at once.
+    /// All problems of the configuration.
     pub fn load(
         config: impl Into<PathBuf>,
         bin_dir: impl Into<PathBuf>,
@@ -241,7 +241,7 @@ impl ImageCredentials {
     /// Reads the configuration again. Unchanged providers keep their cached responses. Returns whether the configuration changed.
     ///
     /// # Errors
-    /// If the configuration is invalid. Reports all problems at once; the previous configuration stays in use.
+    /// All problems of the configuration. The previous configuration stays in use.
     pub fn reload(&self) -> Result<bool, ConfigError> {
         let read = match read_config(&self.config, &self.context) {
             Ok(read) => read,
@@ -263,7 +263,7 @@ impl ImageCredentials {
     /// Returns the credentials for an image. Runs the matching providers concurrently.
     ///
     /// # Errors
-    /// If the image name is invalid. Errors of providers are in the trace and do not affect other providers.
+    /// If `image` is not the name of an image. Errors of providers are in the trace and do not affect other providers.
     pub async fn look_up(&self, image: &str, request: &LookupRequest<'_>) -> Result<LookupResult, ImageNameError> {
         let image: ImageName = image.parse()?;
         self.reload_if_changed();
@@ -302,7 +302,7 @@ impl ImageCredentials {
     /// [`SkipReason::NoSuchProvider`].
     ///
     /// # Errors
-    /// If the image name is invalid.
+    /// If `image` is not the name of an image.
     pub async fn run(
         &self,
         provider: &str,

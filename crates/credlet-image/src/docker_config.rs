@@ -34,7 +34,7 @@ impl NodeDockerConfig {
         Self { root_dir, env, clock, cached: Mutex::default() }
     }
 
-    /// Returns the credentials for [`LookupRequest::node`](crate::LookupRequest), or `None` if there is no configuration.
+    /// Returns the credentials for [`LookupRequest::node`](crate::LookupRequest), or `None` without a configuration.
     pub fn keyring(&self) -> Option<Arc<DockerKeyring>> {
         let now = self.clock.monotonic();
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +79,7 @@ pub fn node_docker_config(root_dir: Option<&Path>, env: &dyn Env) -> Option<(Pat
 /// type.
 ///
 /// # Errors
-/// If the data is invalid.
+/// If the data is not JSON of this form.
 pub fn pull_secret(
     secret_type: &str,
     data: &BTreeMap<String, Zeroizing<Vec<u8>>>,

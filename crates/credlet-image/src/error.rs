@@ -23,7 +23,7 @@ pub enum ProviderError {
     NotStarted {
         /// Name of the provider.
         provider: String,
-        /// The cause.
+        /// Error of the operating system, or the exceeded limit.
         reason: RunError,
     },
     /// The provider exited with an error.
@@ -53,7 +53,7 @@ pub enum ProviderError {
     InvalidResponse {
         /// Name of the provider.
         provider: String,
-        /// The problem.
+        /// Rule of the kubelet that it violates.
         reason: InvalidProviderResponse,
         /// End of its standard error.
         stderr: String,
@@ -74,7 +74,7 @@ pub enum ProviderError {
         provider: String,
         /// The failed operation.
         what: &'static str,
-        /// The cause.
+        /// Why the operation failed.
         reason: AccountError,
     },
     /// An image name or annotation is too long for a cache key.
@@ -82,7 +82,7 @@ pub enum ProviderError {
     TooLong {
         /// Name of the provider.
         provider: String,
-        /// The cause.
+        /// The limit is 65,535 bytes.
         reason: KeyPartTooLong,
     },
     /// The async runtime was shut down during the run.

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadPattern;
 
-/// Returns whether `pattern` matches `text`. `*` matches any sequence of characters. Brackets occur in an IPv6 address without a port
+/// Whether `pattern` matches `text`. `*` matches any sequence of characters. Brackets occur in an IPv6 address without a port
 /// and are a character class.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> Result<bool, BadPattern> {
     // Backtracking state: the pattern after the last `*`, and the text from which that `*` matches one more character.

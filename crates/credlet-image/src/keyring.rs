@@ -41,9 +41,9 @@ struct KeyringEntry {
 /// An invalid key, which the kubelet ignores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredKey {
-    /// The key.
+    /// The key as written, untrusted text.
     pub key: String,
-    /// The problem.
+    /// Why it is not a registry location.
     pub reason: LocationError,
 }
 
@@ -54,7 +54,7 @@ pub struct KeyringMatch<'a> {
     pub keyring: usize,
     /// The normalised key.
     pub key: &'a str,
-    /// The credential.
+    /// User name and password for the registry.
     pub auth: &'a AuthConfig,
 }
 
@@ -109,7 +109,7 @@ impl DockerKeyring {
     }
 }
 
-/// Returns all credentials whose keys match an image, by key in descending byte order, and for equal keys in the order of the
+/// Returns all credentials with a key that matches an image, by key in descending byte order, and for equal keys in the order of the
 /// keyrings, like `BasicDockerKeyring.Lookup` of the kubelet.
 pub fn look_up<'a>(keyrings: &[&'a DockerKeyring], image: &str) -> Vec<KeyringMatch<'a>> {
     MatchTarget::parse(image).map_or_else(|_| Vec::new(), |target| look_up_target(keyrings, image, &target))
@@ -141,7 +141,7 @@ pub(crate) fn look_up_target<'a>(
 /// Normalises a key: removes scheme, user, query, fragment, and the prefix `/v1/` or `/v2/` of the registry API.
 ///
 /// # Errors
-/// If the key is invalid. The kubelet ignores such a key.
+/// If the key is not a registry location. The kubelet ignores such a key.
 pub fn normalise(key: &str) -> Result<Vec<u8>, LocationError> {
     let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
     let location = RegistryLocation::parse(rest.as_bytes())?;

@@ -12,13 +12,13 @@ use crate::provider::ProviderResponse;
 /// An issue and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LintFinding {
-    /// File.
+    /// File that defines the provider, or has the issue itself.
     pub file: PathBuf,
     /// Line on which the provider begins, or 0 if the issue concerns the whole file.
     pub line: usize,
     /// Provider, if the issue concerns one.
     pub provider: Option<ProviderRef>,
-    /// The issue.
+    /// What is suspicious.
     pub issue: LintIssue,
 }
 
@@ -49,9 +49,9 @@ pub enum LintIssue {
     /// The pattern matches no valid image name.
     #[error("pattern `{pattern}` cannot match any image: {reason}")]
     NeverMatches {
-        /// The pattern.
+        /// The pattern, with control characters escaped.
         pattern: String,
-        /// The reason.
+        /// Why no image name can match.
         reason: &'static str,
     },
     /// The path of a pattern ends within a segment.
@@ -60,7 +60,7 @@ pub enum LintIssue {
     /// Another pattern of the provider covers this one.
     #[error("duplicate pattern `{pattern}`: `{by}` of the same provider covers it")]
     Covered {
-        /// The pattern.
+        /// The covered pattern, with control characters escaped.
         pattern: String,
         /// The wider pattern.
         by: String,
@@ -70,14 +70,14 @@ pub enum LintIssue {
         "duplicate pattern `{pattern}`: `{by}` of `{other}` covers it, so both providers are run and both responses tried"
     )]
     CoveredByOther {
-        /// The pattern.
+        /// The covered pattern, with control characters escaped.
         pattern: String,
         /// The wider pattern.
         by: String,
         /// Provider of the wider pattern.
         other: String,
     },
-    /// A variable whose name looks like a secret.
+    /// The name of a variable looks like that of a secret.
     #[error("variable `{0}` looks like a secret, which must not be stored in this file")]
     SecretInEnv(String),
     /// Responses without a cache duration are not cached.
@@ -102,7 +102,7 @@ pub enum LintIssue {
     RunFailed {
         /// The image of the request.
         image: String,
-        /// The cause.
+        /// Why the run failed, in one clause.
         reason: String,
     },
 }
@@ -186,7 +186,7 @@ fn looks_secret(name: &str) -> bool {
     !is_location && markers.iter().any(|marker| name.contains(marker)) && name != "AWS_ACCESS_KEY_ID"
 }
 
-/// Returns the reason if the pattern can match no normalised image name.
+/// The reason if the pattern can match no normalised image name.
 fn never_matches(pattern: &ImagePattern) -> Option<&'static str> {
     let (host, port) = pattern.host_and_port();
     if pattern.has_scheme() {

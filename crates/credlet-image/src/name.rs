@@ -57,7 +57,7 @@ impl fmt::Display for ImageName {
 pub struct ImageNameError {
     /// The invalid name.
     pub image: String,
-    /// The problem.
+    /// Rule that the name violates.
     pub reason: ImageNameFault,
 }
 

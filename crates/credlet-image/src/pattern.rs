@@ -36,7 +36,7 @@ impl<'a> MatchTarget<'a> {
     /// Parses an image without normalisation.
     ///
     /// # Errors
-    /// If the text is invalid. No pattern matches it.
+    /// If the text is not a registry location. No pattern matches it.
     pub fn parse(image: &'a str) -> Result<Self, LocationError> {
         Ok(Self { location: Some(RegistryLocation::parse(image.as_bytes())?) })
     }
@@ -63,7 +63,7 @@ impl ImagePattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// If the pattern is invalid. The kubelet rejects a configuration with such a pattern.
+    /// If the pattern is not a registry location. The kubelet rejects a configuration with such a pattern.
     pub fn parse(text: &str) -> Result<Self, LocationError> {
         Ok(Self { text: text.to_owned(), location: RegistryLocation::parse(text.as_bytes())?.into_owned() })
     }

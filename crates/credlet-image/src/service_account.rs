@@ -13,11 +13,11 @@ use crate::config::ServiceAccountMode;
 /// Pod for which an image is pulled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRef {
-    /// Namespace.
+    /// Namespace of the pod, which is also that of its service account.
     pub namespace: String,
-    /// Name.
+    /// Name of the pod, which tokens are bound to.
     pub name: String,
-    /// UID.
+    /// UID of the pod, which tokens are bound to.
     pub uid: String,
     /// Name of the service account. Static pods have none.
     pub service_account: Option<String>,
@@ -26,16 +26,16 @@ pub struct PodRef {
 /// Service account object of an API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceAccount {
-    /// UID.
+    /// UID, part of the cache key.
     pub uid: String,
-    /// All annotations.
+    /// All annotations. A provider receives those that its configuration names.
     pub annotations: BTreeMap<String, String>,
 }
 
 /// Request for a service account token (TokenRequest API).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenRequest {
-    /// Service account.
+    /// Account to issue the token for.
     pub account: ServiceAccountRef,
     /// Audience of the token.
     pub audience: String,
@@ -48,11 +48,11 @@ pub struct TokenRequest {
 /// Namespace, name and UID of a service account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServiceAccountRef {
-    /// Namespace.
+    /// Namespace of the account.
     pub namespace: String,
-    /// Name.
+    /// Name, unique in the namespace.
     pub name: String,
-    /// UID.
+    /// UID, which differs after the account is created anew.
     pub uid: String,
 }
 
@@ -86,10 +86,7 @@ impl AccountError {
 pub struct KeyPartTooLong;
 
 impl ServiceAccountMode {
-    /// Returns the annotations for the provider.
-    ///
-    /// # Errors
-    /// Returns the name of a required annotation that the account lacks.
+    /// Returns the annotations for the provider, or the name of a required one that the account lacks.
     pub(crate) fn select(&self, account: &ServiceAccount) -> Result<BTreeMap<String, String>, String> {
         let mut selected = BTreeMap::new();
         for key in &self.required_annotations {

@@ -39,9 +39,9 @@ pub struct TraceStep {
 /// A pattern that did not match, with all reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearMiss {
-    /// The pattern.
+    /// The pattern as configured, untrusted text.
     pub pattern: String,
-    /// All mismatches.
+    /// All mismatches; a pattern with a scheme has only that one.
     pub reasons: Vec<PatternMismatch>,
 }
 

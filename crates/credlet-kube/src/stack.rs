@@ -25,7 +25,7 @@ pub type KubeService = BoxCloneService<Request<Body>, Response<Box<DynBody>>, Bo
 /// Accepts [`KubeClientOptions`], a [`ResolvedConfig`] or a [`kube::Config`].
 ///
 /// # Errors
-/// If the configuration is invalid.
+/// If the kubeconfig cannot be loaded, or the connection or the credential cannot be configured.
 ///
 /// # Panics
 /// Outside a tokio runtime, as [`kube::Client::new`] does.
@@ -46,7 +46,7 @@ pub fn client(options: impl Into<KubeClientOptions>) -> Result<kube::Client, Err
 /// ```
 ///
 /// # Errors
-/// If the configuration is invalid.
+/// If the kubeconfig cannot be loaded, or the connection or the credential cannot be configured.
 pub fn builder(options: impl Into<KubeClientOptions>) -> Result<ClientBuilder<KubeService>, Error> {
     let options = options.into();
     let resolved = resolve(&options)?;

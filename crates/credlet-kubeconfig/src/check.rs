@@ -69,7 +69,7 @@ fn check_name<T>(file: &LoadedFile, entry: &NamedEntry<T>, subject: ConfigSubjec
     }
 }
 
-/// Returns whether the name is a DNS label (RFC 1123): 1 to 63 of `a-z0-9-`, not beginning or ending with `-`.
+/// Whether the name is a DNS label (RFC 1123): 1 to 63 of `a-z0-9-`, not beginning or ending with `-`.
 fn is_dns_label(name: &str) -> bool {
     (1..=63).contains(&name.len())
         && name.bytes().all(|c| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-'))

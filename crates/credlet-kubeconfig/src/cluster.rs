@@ -168,7 +168,7 @@ fn authority(
     }
 }
 
-/// Returns the value of an override if it is set and not empty.
+/// The value of an override if it is set and not empty.
 pub(super) fn given<T: IsSet>(value: &Option<T>) -> Option<&T> {
     value.as_ref().filter(|value| value.is_set())
 }

@@ -30,7 +30,7 @@ impl<'a> InClusterConfig<'a> {
         Some(Self { server: format!("https://{host}:{port}"), dir })
     }
 
-    /// Returns the API server of the pod, and a warning if the service account has no ca.crt.
+    /// The API server of the pod, and a warning if the service account has no ca.crt.
     pub(super) fn cluster(&self) -> (ClusterDraft, Option<ConfigWarning>) {
         let authority = self.dir.join("ca.crt");
         let exists = authority.exists();
@@ -40,7 +40,7 @@ impl<'a> InClusterConfig<'a> {
         (draft, (!exists).then_some(ConfigWarning::NoServiceAccountAuthority))
     }
 
-    /// Returns the service account's token, unless the overrides have a user name.
+    /// The service account's token, unless the overrides have a user name.
     pub(super) fn user(&self, overrides: &ConfigOverrides) -> UserDraft<'static> {
         let mut draft = UserDraft::empty("");
         if given(&overrides.username).is_none() {
@@ -49,7 +49,7 @@ impl<'a> InClusterConfig<'a> {
         draft
     }
 
-    /// Returns the namespace of the pod.
+    /// The namespace of the pod.
     pub(super) fn namespace(&self, env: &dyn Env) -> Option<String> {
         let from_env = || env.var("POD_NAMESPACE")?.into_string().ok().filter(|name| !name.is_empty());
         let from_file = || {

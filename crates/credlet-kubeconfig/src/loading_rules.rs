@@ -80,7 +80,7 @@ impl LoadingRules {
     /// Reads and merges the files.
     ///
     /// # Errors
-    /// Returns all files that cannot be read or parsed.
+    /// All files that cannot be read or parsed.
     pub fn load(&self, env: &dyn Env) -> Result<Kubeconfig, KubeconfigError> {
         let current_dir = env.current_dir();
         let (mut loaded, mut missing, mut errors) = (Vec::new(), Vec::new(), Vec::new());

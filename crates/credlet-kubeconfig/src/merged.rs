@@ -35,7 +35,7 @@ impl Kubeconfig {
     /// resolved against the current directory.
     ///
     /// # Errors
-    /// Returns an error if the text is not a kubeconfig.
+    /// If the text is not a kubeconfig.
     pub fn from_bytes(bytes: &[u8], env: &dyn Env) -> Result<Self, KubeconfigError> {
         let config = KubeconfigFile::decode(bytes).map_err(|error| KubeconfigError::Unreadable {
             files: vec![FileError { path: "kubeconfig".into(), kind: FileErrorKind::Decode(error) }],
@@ -187,22 +187,22 @@ impl LoadedFile {
         }
     }
 
-    /// Returns a value with its origin, if it is set.
+    /// A value with its origin, if it is set.
     pub(super) fn sourced<'a, T: IsSet>(&self, located: &'a Located<T>) -> Option<Sourced<&'a T>> {
         located.value.is_set().then(|| Sourced::new(&located.value, self.origin(located.line)))
     }
 
-    /// Returns a clone of a value with its origin, if it is set.
+    /// A clone of a value with its origin, if it is set.
     pub(super) fn owned<T: IsSet + Clone>(&self, located: &Located<T>) -> Option<Sourced<T>> {
         self.sourced(located).map(|value| value.map(T::clone))
     }
 
-    /// Returns a path, resolved against the directory of the file.
+    /// A path, resolved against the directory of the file.
     pub(super) fn path(&self, located: &Located<String>) -> Option<Sourced<PathBuf>> {
         self.sourced(located).map(|text| text.map(|text| paths::resolve_path(self.dir.as_deref(), Path::new(text))))
     }
 
-    /// Returns a command; a path is resolved against the directory of the file. `None`: the result is not UTF-8.
+    /// A command; a path is resolved against the directory of the file. `None`: the result is not UTF-8.
     pub(super) fn command(&self, command: &str) -> Option<String> {
         if self.path.is_none() || !paths::is_path(command) {
             return Some(command.to_owned());

@@ -23,7 +23,7 @@ pub enum ValueOrigin {
     Override,
     /// Service account of the pod that the process runs in.
     InCluster,
-    /// Default value.
+    /// Set neither in a file nor by the caller.
     Default,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn one_line(name: &str) -> String {
 /// A value with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sourced<T> {
-    /// Value.
+    /// The value, also accessible by `Deref`.
     pub value: T,
     /// Origin of the value.
     pub origin: ValueOrigin,

@@ -22,7 +22,7 @@ pub struct ConfigOverrides {
     pub cluster: Option<String>,
     /// `--user`: replaces the context's user. It must exist.
     pub user: Option<String>,
-    /// `--namespace`.
+    /// `--namespace`: replaces the context's namespace.
     pub namespace: Option<String>,
 
     /// `--server`. Also removes the cluster's `tls-server-name`.
@@ -33,18 +33,18 @@ pub struct ConfigOverrides {
     pub insecure_skip_tls_verify: bool,
     /// `--certificate-authority`. Also removes the cluster's authorities and its `insecure-skip-tls-verify`.
     pub certificate_authority: Option<PathBuf>,
-    /// `--proxy-url`.
+    /// `--proxy-url`: replaces that of the cluster.
     pub proxy_url: Option<Secret>,
-    /// `--disable-compression`.
+    /// `--disable-compression`. `false` does not override the cluster's setting.
     pub disable_compression: bool,
 
     /// `--token`. Also removes the user's `tokenFile`.
     pub token: Option<Secret>,
     /// Token file, which is read again at least once a minute. Also removes the user's `token`.
     pub token_file: Option<PathBuf>,
-    /// `--username`.
+    /// `--username`: replaces that of the user.
     pub username: Option<String>,
-    /// `--password`.
+    /// `--password`: replaces that of the user. Without a user name it is not used.
     pub password: Option<Secret>,
     /// `--client-certificate`. Also removes the user's `client-certificate-data`.
     pub client_certificate: Option<PathBuf>,
@@ -53,9 +53,9 @@ pub struct ConfigOverrides {
     /// Exec plugin that replaces the user's.
     pub exec: Option<ExecConfig>,
 
-    /// `--as`.
+    /// `--as`: replaces the user to impersonate.
     pub impersonate: Option<String>,
-    /// `--as-uid`.
+    /// `--as-uid`: replaces the UID to impersonate. Requires a user to impersonate.
     pub impersonate_uid: Option<String>,
     /// `--as-group`. If not empty, replaces all groups of the user.
     pub impersonate_groups: Vec<String>,

@@ -11,7 +11,7 @@ pub(super) fn resolve_path(base: Option<&Path>, path: &Path) -> PathBuf {
     }
 }
 
-/// Returns whether a command is a path, and not a name to look up in PATH. On Windows `/` is a separator as well.
+/// Whether a command is a path, and not a name to look up in PATH. On Windows `/` is a separator as well.
 pub(super) fn is_path(command: &str) -> bool {
     command.contains(std::path::is_separator)
 }

@@ -19,7 +19,7 @@ impl Kubeconfig {
     /// Reads certificates, keys and authorities from their files. A `tokenFile` is read once to validate it.
     ///
     /// # Errors
-    /// Returns all problems of the entries in use.
+    /// All problems of the entries in use.
     pub fn resolve(&self, overrides: &ConfigOverrides, env: &dyn Env) -> Result<ResolvedConfig, KubeconfigError> {
         let selection = self.select(overrides)?;
         let pod = InClusterConfig::find(self.service_account.as_deref(), env);
@@ -137,7 +137,7 @@ struct ContextSelection<'a> {
 }
 
 impl ContextSelection<'_> {
-    /// Returns whether only a user is selected.
+    /// Whether only a user is selected.
     fn is_user_only(&self) -> bool {
         self.context.is_none() && self.user.is_some()
     }

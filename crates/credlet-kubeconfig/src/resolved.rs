@@ -22,7 +22,7 @@ pub struct ResolvedConfig {
     pub user: String,
     /// URL of the API server: https or http, host, optional port and path.
     pub server: Sourced<String>,
-    /// Default namespace.
+    /// Namespace of requests that name none: of the overrides, the context or the pod, else `default`.
     pub namespace: Sourced<String>,
     /// TLS parameters. Unused for an http server.
     pub tls: ClusterTls,
@@ -32,7 +32,7 @@ pub struct ResolvedConfig {
     pub disable_compression: Sourced<bool>,
     /// Credentials of the user. Empty for an http server.
     pub identity: UserCredentials,
-    /// Impersonated user.
+    /// Headers to add to every request. `None`: no impersonation.
     pub impersonation: Option<Impersonation>,
     /// Warnings for the user.
     pub warnings: Vec<ConfigWarning>,
@@ -96,7 +96,7 @@ impl UserCredentials {
         self.auth_provider.as_ref().filter(|_| self.header.is_none()).map(|provider| &provider.value)
     }
 
-    /// Returns whether there are no credentials.
+    /// Returns whether the user has no credentials.
     pub fn is_anonymous(&self) -> bool {
         *self == Self::default()
     }
@@ -118,7 +118,7 @@ pub enum HeaderCredential {
     Basic {
         /// User name, not empty.
         username: String,
-        /// Password.
+        /// Password, possibly empty.
         password: Secret,
     },
 }
@@ -143,7 +143,7 @@ impl TokenFile {
     /// Reads the token and trims white space.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or does not contain a valid token.
+    /// If the file cannot be read, or holds no text that fits into a header.
     pub fn read(&self) -> Result<Secret, ConfigProblem> {
         let bytes = read_bounded_or_pipe(&self.path, SMALL_FILE_LIMIT)
             .map_err(|problem| ConfigProblem::File { field: "tokenFile", problem })?;
@@ -187,7 +187,7 @@ impl fmt::Debug for ClientCertificate {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResolvedExec {
-    /// Plugin configuration.
+    /// Validated `exec` section. A relative path of the command is resolved.
     pub config: ExecConfig,
     /// Cluster information, passed to the plugin if `config.provide_cluster_info` is set. Two contexts with the same user
     /// may differ in it.

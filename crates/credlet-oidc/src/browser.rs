@@ -54,7 +54,7 @@ pub(super) async fn open(url: &str, command: Option<&str>, platform: &Platform) 
     platform.runner.run(program).await.is_ok_and(|finished| finished.exit.is_success())
 }
 
-/// Returns the environment without [`SHELL_HOOKS`] and without credlet's own variables. In a plugin run the variable that marks one
+/// The environment without [`SHELL_HOOKS`] and without credlet's own variables. In a plugin run the variable that marks one
 /// stays, without the request's data, so that the restrictions of a plugin run apply to programs that the browser starts.
 /// `$BROWSER` is dropped, because `xdg-open` would run it without consulting the policy.
 fn environment(platform: &Platform) -> Vec<(OsString, OsString)> {
@@ -71,7 +71,7 @@ fn plugin_run_mark() -> OsString {
     ExecCredentialSpec::default().encode(ApiVersion::V1).into()
 }
 
-/// Returns the command line of the first program that exists and is allowed: that of the flag, one of `$BROWSER`, or one of
+/// The command line of the first program that exists and is allowed: that of the flag, one of `$BROWSER`, or one of
 /// [`OPENERS`].
 fn opener(url: &str, command: Option<&str>, policy: &PluginPolicy, platform: &Platform) -> Option<Vec<String>> {
     let command_line = |command: &str| {

@@ -21,7 +21,7 @@ pub fn directory(given: Option<&Path>, env: &dyn Env) -> Option<PathBuf> {
     Some(cache.or_else(|| Some(env.home_dir()?.join(".cache")))?.join("credlet").join("oidc"))
 }
 
-/// Returns the file name of a login: a digest of all settings that decide which token is issued, independent of the order of
+/// The file name of a login: a digest of all settings that decide which token is issued, independent of the order of
 /// flags. Clusters with the same settings share a login.
 pub(super) fn name(settings: &OidcSettings) -> String {
     let mut sum = digest::Context::new(&digest::SHA256);

@@ -113,7 +113,7 @@ async fn begin(issuer: &IssuerClient<'_>) -> Result<DeviceAuthorization, OidcErr
     if whole { Ok(device) } else { Err(OidcError::MissingToken { host: response.host, what: "code to enter" }) }
 }
 
-/// Returns whether a URL may be opened. Other schemes could start a program.
+/// Whether a URL may be opened. Other schemes could start a program.
 fn is_page(url: &str) -> bool {
     url.starts_with("https://") || url.starts_with("http://")
 }

@@ -112,7 +112,7 @@ pub enum OidcError {
         what: OidcEndpoint,
         /// Host of the endpoint.
         host: String,
-        /// HTTP status.
+        /// HTTP status of the response.
         status: StatusCode,
         /// The issuer's error code, if a specification defines it.
         code: Option<&'static str>,
@@ -154,7 +154,7 @@ pub enum OidcError {
     /// The ID token failed verification.
     #[error("invalid ID token")]
     IdToken(#[from] IdTokenError),
-    /// There is no stored login for these settings.
+    /// No login is stored for these settings.
     #[error("not logged in with these settings")]
     NotLoggedIn,
     /// The random number generator failed.
@@ -225,7 +225,7 @@ pub enum OidcEndpoint {
     Keys,
     /// `authorization_endpoint`: the login page.
     Authorization,
-    /// `token_endpoint`.
+    /// `token_endpoint`: exchanges a code or a refresh token for tokens.
     Token,
     /// `device_authorization_endpoint` (RFC 8628).
     Device,

@@ -193,7 +193,7 @@ impl SignatureAlgorithm {
         })
     }
 
-    /// Returns whether the signature is valid. `None`: the key is invalid or of another type.
+    /// Whether the signature is valid. `None`: the key is invalid or of another type.
     fn verify(&self, key: &Jwk, message: &[u8], signature: &[u8]) -> Option<bool> {
         let number =
             |text: &str| URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok().filter(|bytes| !bytes.is_empty());

@@ -41,10 +41,7 @@ impl<'a> IssuerClient<'a> {
         Ok(Self { settings, metadata, web })
     }
 
-    /// Returns the URL of an endpoint.
-    ///
-    /// # Errors
-    /// If the discovery document does not contain it.
+    /// The URL of an endpoint. Fails if the discovery document does not contain it.
     pub(super) fn endpoint(&self, what: OidcEndpoint) -> Result<&str, OidcError> {
         let metadata = &self.metadata;
         let url = match what {
@@ -159,7 +156,7 @@ fn ok(what: OidcEndpoint, response: FetchResponse) -> Result<FetchResponse, Oidc
     Err(OidcError::ErrorStatus { what, host: response.host, status: response.status, code: None })
 }
 
-/// Returns the `Basic` credentials. RFC 6749 section 2.3.1: both parts are form-encoded first.
+/// The `Basic` credentials. RFC 6749 section 2.3.1: both parts are form-encoded first.
 fn basic(id: &str, secret: &Secret) -> Secret {
     let pair = Zeroizing::new(format!("{}:{}", *percent_encode(id), *percent_encode(secret.expose())));
     Secret::new(format!("Basic {}", *Zeroizing::new(STANDARD.encode(pair.as_bytes()))))

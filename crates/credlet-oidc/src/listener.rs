@@ -82,7 +82,7 @@ impl LoopbackListener {
         self.addresses.first().map_or(0, SocketAddr::port)
     }
 
-    /// Returns the literal address at which a browser on this machine reaches these sockets.
+    /// The literal address at which a browser on this machine reaches these sockets.
     pub(super) fn browser_address(&self) -> SocketAddr {
         let port = self.port();
         let reachable = |ip: IpAddr| self.addresses.iter().any(|bound| covers(bound.ip(), ip));
@@ -91,10 +91,7 @@ impl LoopbackListener {
         SocketAddr::new(loopback.into_iter().find(|ip| reachable(*ip)).unwrap_or(bound), port)
     }
 
-    /// Waits for the next connection of any user.
-    ///
-    /// # Errors
-    /// Those of `accept(2)`. The listener stays usable.
+    /// Waits for the next connection of any user. After an error of `accept(2)` the listener stays usable.
     pub(super) async fn accept(&mut self) -> io::Result<TcpStream> {
         poll_fn(|context| {
             for offset in 0..self.sockets.len() {
@@ -114,7 +111,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(listen_exactly(address)?)
 }
 
-/// Returns whether a socket bound to `bound` also receives connections to `ip`.
+/// Whether a socket bound to `bound` also receives connections to `ip`.
 fn covers(bound: IpAddr, ip: IpAddr) -> bool {
     bound == ip || (bound.is_unspecified() && bound.is_ipv4() == ip.is_ipv4())
 }
@@ -148,7 +145,7 @@ impl RedirectHost {
         Self { ips, port }
     }
 
-    /// Returns the addresses that must be bound besides `listen`: none if a forwarder listens on the port of the redirect URL.
+    /// The addresses that must be bound besides `listen`: none if a forwarder listens on the port of the redirect URL.
     /// Only `--listen-address` opens a port to the network, never a host name in the redirect URL.
     fn addresses(&self, listen: SocketAddr) -> impl Iterator<Item = IpAddr> {
         let forwarded = self.port.is_some_and(|port| port != listen.port());
@@ -171,10 +168,8 @@ pub(super) struct LoopbackPeer {
 }
 
 impl LoopbackPeer {
-    /// Returns the peer if its connection comes from a process of this user or of root.
-    ///
-    /// # Errors
-    /// The owner of a connection that must not be served.
+    /// Returns the peer if its connection comes from a process of this user or of root, else the owner of the connection,
+    /// which must not be served.
     pub(super) fn check(stream: &TcpStream) -> Result<Self, PeerOwner> {
         let (Ok(local), Ok(remote)) = (stream.local_addr(), stream.peer_addr()) else { return Err(PeerOwner::Closed) };
         let peer = Self { local, remote };

@@ -98,9 +98,7 @@ impl LoginCache {
     }
 
     /// Waits for the lock of this login, at most for `limit`. If the lock cannot be created, returns without it.
-    ///
-    /// # Errors
-    /// If another process holds the lock for longer.
+    /// Fails if another process holds the lock for longer.
     pub(super) async fn lock(&self, limit: Duration, output: Arc<dyn UserOutput>) -> Result<LoginLock, OidcError> {
         let free = LoginLock { waited: false, _lock: None };
         let Some(store) = self.store.clone() else { return Ok(free) };

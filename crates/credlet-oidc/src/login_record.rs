@@ -41,7 +41,7 @@ pub(super) struct FailedLogin {
 }
 
 impl FailedLogin {
-    /// Returns the failure after `last`. The cooldown is 1, 2, 4 … and at most 30 minutes.
+    /// The failure after `last`. The cooldown is 1, 2, 4 … and at most 30 minutes.
     pub(super) fn after(last: Option<&Self>, why: String, now: Timestamp) -> Self {
         let failures = last.map_or(0, |last| last.failures).saturating_add(1);
         let minutes = 1_i64.checked_shl(failures - 1).filter(|minutes| (1..30).contains(minutes)).unwrap_or(30);
@@ -83,7 +83,7 @@ impl LoginRecord {
         Zeroizing::new(serde_json::to_string(&encoded).unwrap_or_default())
     }
 
-    /// Returns whether the token can be used without a refresh: until a margin of a tenth of its lifetime, between 10 s and 60 s,
+    /// Whether the token can be used without a refresh: until a margin of a tenth of its lifetime, between 10 s and 60 s,
     /// before its expiry.
     pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
         let now = now.as_second();
@@ -97,7 +97,7 @@ impl LoginRecord {
         }
     }
 
-    /// Returns whether the token has not expired yet.
+    /// Whether the token has not expired yet.
     pub(super) fn is_unexpired(&self, now: Timestamp) -> bool {
         !self.token.is_empty() && self.expires.is_some_and(|expires| now.as_second() < expires)
     }

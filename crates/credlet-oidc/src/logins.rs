@@ -20,7 +20,7 @@ use credlet_exec::store::{KernelKeyring, Sealer, Store, StoreError};
 pub struct LoginSession {
     /// URL of the issuer.
     pub issuer: String,
-    /// Client id.
+    /// Client id that the tokens were issued to.
     pub client_id: String,
     /// Name of the user, as the ID token states it. Empty before the first successful login.
     pub account: String,

@@ -88,7 +88,7 @@ impl LoopbackServer {
         Ok(Self { listener, redirect: redirect.clone(), token: random::random_token()? })
     }
 
-    /// Returns the redirect URI for the issuer.
+    /// The redirect URI for the issuer.
     pub(super) fn redirect_uri(&self) -> String {
         match &self.redirect {
             RedirectTarget::Host(host) => format!("http://{host}:{}", self.listener.port()),

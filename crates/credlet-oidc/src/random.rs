@@ -15,7 +15,7 @@ pub(super) fn random_token() -> Result<Secret, OidcError> {
     Ok(Secret::new(URL_SAFE_NO_PAD.encode(bytes.as_slice())))
 }
 
-/// Returns the `S256` code challenge of a verifier.
+/// The `S256` code challenge of a verifier.
 pub(super) fn pkce_challenge(verifier: &Secret) -> String {
     URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.expose().as_bytes()))
 }

@@ -114,7 +114,7 @@ impl OidcSettings {
         Self { keyring, ..self }
     }
 
-    /// Returns whether a user must log in.
+    /// Whether a user must log in.
     pub(super) fn is_interactive(&self) -> bool {
         self.grant != GrantType::ClientCredentials
     }

@@ -22,7 +22,7 @@ pub enum ReadError {
     /// No such file.
     #[error("does not exist")]
     NotFound,
-    /// Permission denied.
+    /// The file cannot be accessed, or is not private ([`read_private`]).
     #[error("cannot be read: permission denied")]
     PermissionDenied,
     /// It is a directory.
@@ -154,7 +154,7 @@ pub fn has_execute_permission(metadata: &Metadata) -> bool {
 pub struct FileFingerprint {
     /// Device of the file.
     pub device: u64,
-    /// Inode number.
+    /// Inode number, unique on the device.
     pub inode: u64,
     /// Size in bytes.
     pub size: u64,
@@ -267,7 +267,7 @@ fn read_to_limit(file: &File, about: &Metadata, limit: u64) -> Result<Zeroizing<
     }
 }
 
-/// Returns whether the file became readable within `seconds`.
+/// Whether the file became readable within `seconds`.
 fn wait_readable(file: &File, seconds: i64) -> Result<bool, ReadError> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -295,7 +295,7 @@ pub enum UnsafeDir {
     /// Accessible to other users.
     #[error("is open to other users (mode {mode:04o})")]
     OpenToOthers {
-        /// Permission bits.
+        /// Permission bits of the directory.
         mode: u32,
     },
     /// Error of the operating system.
@@ -426,7 +426,7 @@ fn create_components(path: &Path) -> Result<(), UnsafeDir> {
 /// directories above it belong to the effective user or root, and those that others may write are sticky.
 ///
 /// # Errors
-/// Returns the error of the first directory that does not.
+/// The problem of the first directory that does not.
 pub fn check_trusted_dir(path: &Path) -> Result<(), UnsafeDir> {
     if !std::fs::metadata(path)?.is_dir() {
         return Err(UnsafeDir::NotDirectory);

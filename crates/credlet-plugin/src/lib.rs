@@ -46,13 +46,13 @@ pub trait PluginRequest: Clone {
     /// Decodes the request.
     ///
     /// # Errors
-    /// Returns a failure if there is no request, or if it is invalid.
+    /// If the request is missing or cannot be decoded.
     fn read(io: &mut PluginIo<'_>) -> Result<Self, Failure>;
 
     /// Validates the response and encodes it in the API version of the request.
     ///
     /// # Errors
-    /// Returns a failure if clients would reject the response.
+    /// If clients would reject the response.
     fn encode_response(&self, response: &Self::Response) -> Result<Zeroizing<String>, Failure>;
 }
 
@@ -60,11 +60,11 @@ pub trait PluginRequest: Clone {
 pub struct PluginIo<'a> {
     /// Value of `KUBERNETES_EXEC_INFO`.
     pub exec_info: Option<OsString>,
-    /// Standard input.
+    /// Standard input. An image provider reads its request from it.
     pub stdin: &'a mut dyn Read,
-    /// Standard output.
+    /// Standard output. Receives the response, and nothing after a failure.
     pub stdout: &'a mut dyn Write,
-    /// Standard error.
+    /// Standard error. Receives the message and the hints of a failure.
     pub stderr: &'a mut dyn Write,
 }
 

@@ -12,7 +12,7 @@ pub fn heed_terminals() {
     }
 }
 
-/// Returns whether the signal is ignored; `false` where /proc is not available.
+/// Whether the signal is ignored; `false` where /proc is not available.
 fn ignores(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

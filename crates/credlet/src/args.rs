@@ -52,7 +52,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns whether the command installs a log file later, so that no subscriber for standard error is installed first.
+    /// Whether the command installs a log file later, so that no subscriber for standard error is installed first.
     pub(crate) fn logs_to_file(&self) -> bool {
         matches!(self, Self::Proxy(args) if args.is_foreground())
     }

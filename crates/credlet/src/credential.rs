@@ -34,7 +34,7 @@ pub(crate) enum AuthorizationHeader {
 }
 
 impl AuthorizationHeader {
-    /// Returns the value as sent in the request.
+    /// The value as sent in the request.
     pub(crate) fn value(&self) -> Secret {
         match self {
             Self::Bearer(token) => Secret::new(format!("Bearer {}", token.expose())),
@@ -140,7 +140,7 @@ impl RequestCredential {
         Ok(credential)
     }
 
-    /// Returns the bearer token, if the header has one.
+    /// The bearer token, if the header has one.
     pub(crate) fn token(&self) -> Option<&Secret> {
         match &self.header {
             Some(AuthorizationHeader::Bearer(token)) => Some(token),

@@ -77,7 +77,7 @@ impl CertificateSummary {
     }
 }
 
-/// Returns the payload of a JWT. The signature, without which the token is useless, is not returned.
+/// The payload of a JWT. The signature, without which the token is useless, is not returned.
 fn claims(token: &Secret) -> Option<Map<String, Value>> {
     let mut parts = token.expose().split('.');
     let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };

@@ -49,7 +49,7 @@ pub(crate) fn expand_argv0(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Returns whether a flag belongs to int128's kubelogin; Azure's kubelogin has no flags with this prefix.
+/// Whether a flag belongs to int128's kubelogin; Azure's kubelogin has no flags with this prefix.
 fn is_oidc_flag(arg: &OsStr) -> bool {
     arg.as_encoded_bytes().starts_with(b"--oidc-")
 }
@@ -62,7 +62,7 @@ pub(crate) fn cache_link() -> Option<OsString> {
     is_link.then_some(name)
 }
 
-/// Returns the arguments of this process, expanded by [`expand_argv0`].
+/// The arguments of this process, expanded by [`expand_argv0`].
 pub(crate) fn args() -> Vec<OsString> {
     expand_argv0(std::env::args_os().collect())
 }

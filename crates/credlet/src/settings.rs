@@ -17,7 +17,7 @@ use crate::exit::ExitStatus;
 use crate::printer::style;
 
 impl GlobalArgs {
-    /// Returns the kubeconfig files to read: `--kubeconfig`, else `$KUBECONFIG`, else the default.
+    /// The kubeconfig files to read: `--kubeconfig`, else `$KUBECONFIG`, else the default.
     pub(crate) fn loading_rules(&self) -> LoadingRules {
         let rules = LoadingRules::from_env(&SystemEnv);
         rules.explicit(self.kubeconfig.clone().unwrap_or_default())
@@ -27,7 +27,7 @@ impl GlobalArgs {
         Ok(self.loading_rules().load(&SystemEnv)?)
     }
 
-    /// Returns the flags that override values of the kubeconfig.
+    /// The flags that override values of the kubeconfig.
     pub(crate) fn overrides(&self) -> ConfigOverrides {
         let mut overrides = ConfigOverrides::default();
         overrides.context.clone_from(&self.context);
@@ -62,7 +62,7 @@ impl GlobalArgs {
         Ok(resolved)
     }
 
-    /// Returns the policy for plugins that a kubeconfig names.
+    /// The policy for plugins that a kubeconfig names.
     pub(crate) fn policy(&self) -> Result<PluginPolicy, CliError> {
         self.policy_in(&SystemEnv)
     }
@@ -72,12 +72,12 @@ impl GlobalArgs {
         Ok(plugin_policy(self.kuberc().as_deref(), env)?)
     }
 
-    /// Returns the policy for programs that the arguments or the environment name.
+    /// The policy for programs that the arguments or the environment name.
     pub(crate) fn program_policy(&self) -> Result<PluginPolicy, CliError> {
         Ok(program_policy(self.kuberc().as_deref(), &SystemEnv)?)
     }
 
-    /// Returns the file of `--kuberc`, unless it is empty.
+    /// The file of `--kuberc`, unless it is empty.
     pub(crate) fn kuberc(&self) -> Option<PathBuf> {
         non_empty(&self.kuberc)
     }

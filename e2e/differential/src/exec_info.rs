@@ -91,7 +91,7 @@ impl Comparison for ExecInfo {
     }
 }
 
-/// Returns the query in credlet's types. `None`: not representable.
+/// The query in credlet's types. `None`: not representable.
 fn spec(query: &Value) -> Option<(ApiVersion, ExecCredentialSpec)> {
     let version = query["apiVersion"].as_str()?.parse().ok()?;
     let interactive = query["tty"] == true && query["interactiveMode"] != "Never";

@@ -69,7 +69,7 @@ pub(crate) fn maybe(
     }
 }
 
-/// Returns a shallow JSON value.
+/// A shallow JSON value.
 pub(crate) fn json(rng: &mut Rng, depth: usize) -> Value {
     match rng.usize(..if depth == 0 { 6 } else { 8 }) {
         0 => Value::Null,

@@ -95,7 +95,7 @@ impl ComparisonRun<'_> {
         failures == 0
     }
 
-    /// Returns whether a planted bug is detected and shrunk to a case that still shows it.
+    /// Whether a planted bug is detected and shrunk to a case that still shows it.
     pub(crate) fn sees_a_planted_bug(&self) -> bool {
         let name = self.comparison.name();
         let mut sides = self.sides(true);

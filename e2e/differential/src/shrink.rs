@@ -20,7 +20,7 @@ pub(crate) fn shrink(case: Value, fails: &mut dyn FnMut(&Value) -> bool) -> Valu
     }
 }
 
-/// Returns all cases that are one step smaller, largest steps first.
+/// All cases that are one step smaller, largest steps first.
 fn smaller(value: &Value) -> Vec<Value> {
     match value {
         Value::Object(members) => {

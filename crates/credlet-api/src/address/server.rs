@@ -102,13 +102,13 @@ impl ServerAddr {
 #[error("{}", self.reason())]
 #[non_exhaustive]
 pub enum ServerAddrError {
-    /// There is no scheme.
+    /// The URL lacks a scheme.
     MissingScheme,
     /// The scheme is neither https nor http.
     UnsupportedScheme,
     /// There is a user name, and perhaps a password.
     UserInfo,
-    /// There is no host.
+    /// The URL lacks a host.
     MissingHost,
     /// The port is not a number up to 65535.
     InvalidPort,
@@ -134,7 +134,7 @@ fn default_port(scheme: &Scheme) -> u16 {
     if *scheme == Scheme::HTTPS { 443 } else { 80 }
 }
 
-/// `host:port`.
+/// Writes `host:port`, without scheme and path. The port is written even if it is the scheme's default.
 impl fmt::Display for ServerAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -170,7 +170,7 @@ impl HostPort {
         &self.host
     }
 
-    /// The port.
+    /// The port, as given to [`new`](Self::new).
     pub fn port(&self) -> u16 {
         self.port
     }

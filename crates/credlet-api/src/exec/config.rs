@@ -87,7 +87,7 @@ impl ExecConfig {
     /// Checks that the plugin can be started.
     ///
     /// # Errors
-    /// Returns all errors; the list is never empty.
+    /// All violated rules; the list is never empty.
     pub fn validate(&self) -> Result<(), Vec<ExecConfigError>> {
         let has_nul = |text: &str| text.contains('\0');
         let mut errors = Vec::new();

@@ -17,8 +17,7 @@ impl ExecCredentialStatus {
     /// exec proxies, so `proxyConfig` is then ignored.
     ///
     /// # Errors
-    /// Returns an error if the output is not a valid credential. The error quotes nothing of the output but a version
-    /// or a kind.
+    /// If clients would reject the output. The error quotes nothing of it but a version or a kind.
     pub fn decode(stdout: &[u8], version: ApiVersion, request: &ExecCredentialSpec) -> Result<Self, InvalidCredential> {
         let meta: TypeMeta = match document::read(stdout, DuplicateKeys::LastWins) {
             Err(DocumentError::Empty) => return Err(InvalidCredential::Empty),
@@ -45,7 +44,7 @@ impl ExecCredentialStatus {
     /// proxy.
     ///
     /// # Errors
-    /// Returns the first rule that is violated.
+    /// The first rule that is violated.
     pub fn validate(&self) -> Result<(), InvalidCredential> {
         let (certificate, key) = (!self.client_certificate_data.is_empty(), !self.client_key_data.is_empty());
         match (certificate, key) {
@@ -101,7 +100,7 @@ pub enum InvalidCredential {
     /// The output is not a JSON or YAML object with fields of the right types.
     #[error(transparent)]
     InvalidDocument(DocumentError),
-    /// There is no `apiVersion`.
+    /// `apiVersion` is missing.
     #[error("missing apiVersion")]
     MissingApiVersion,
     /// The output has another version than the client requested.
@@ -118,7 +117,7 @@ pub enum InvalidCredential {
         /// Kind and version, replaced by a description if they do not look like names.
         found: String,
     },
-    /// There is no `status`.
+    /// `status` is missing.
     #[error("missing status")]
     MissingStatus,
     /// The `status` has no credential.
@@ -162,7 +161,7 @@ impl TypeMeta {
         name.eq_ignore_ascii_case("kind") || name.eq_ignore_ascii_case("apiVersion")
     }
 
-    /// Returns the version of an ExecCredential. A missing kind is accepted, as by client-go.
+    /// The version of an ExecCredential. A missing kind is accepted, as by client-go.
     pub(super) fn version(&self) -> Result<ApiVersion, InvalidCredential> {
         if self.api_version.is_empty() {
             return Err(InvalidCredential::MissingApiVersion);

@@ -150,7 +150,7 @@ impl<'a> From<&'a FailedResponse> for WireResponse<'a> {
     }
 }
 
-/// Returns a header name in Go's canonical form: `www-authenticate` becomes `Www-Authenticate`. Go canonicalises names
+/// A header name in Go's canonical form: `www-authenticate` becomes `Www-Authenticate`. Go canonicalises names
 /// when it reads a response, so plugins look for this form.
 fn canonical_header(name: &str) -> String {
     let mut upper = true;

@@ -29,7 +29,7 @@ impl ExecInfo {
     /// Decodes the value of [`KUBERNETES_EXEC_INFO`](super::EXEC_INFO_ENV).
     ///
     /// # Errors
-    /// Returns an error if the value is not an ExecCredential of a known version.
+    /// If the value is not an ExecCredential of a known version.
     pub fn decode(data: &[u8]) -> Result<Self, ExecInfoError> {
         let meta: TypeMeta = match document::read(data, DuplicateKeys::LastWins) {
             Err(DocumentError::Empty) => return Err(ExecInfoError::Unset),
@@ -48,7 +48,7 @@ impl ExecInfo {
     /// Returns the connection settings of the cluster.
     ///
     /// # Errors
-    /// Returns an error if the kubeconfig lacks `provideClusterInfo: true`, or the `proxy-url` is invalid.
+    /// If the kubeconfig lacks `provideClusterInfo: true`, or `proxy-url` has no host or an unsupported scheme.
     pub fn connection(&self) -> Result<ClusterConnection<'_>, ExecInfoError> {
         let cluster = self.spec.cluster.as_ref().ok_or(ExecInfoError::MissingCluster)?;
         if !cluster.proxy_url.is_empty() && !is_proxy_url(cluster.proxy_url.expose()) {
@@ -96,7 +96,7 @@ impl<'a> ClusterConnection<'a> {
     }
 }
 
-/// Returns whether a URL has a scheme that client-go supports, and a host.
+/// Whether a URL has a scheme that client-go supports, and a host.
 fn is_proxy_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -115,7 +115,7 @@ pub enum ExecInfoError {
     /// The value is not a JSON or YAML object with fields of the right types.
     #[error("invalid KUBERNETES_EXEC_INFO: {0}")]
     InvalidDocument(DocumentError),
-    /// There is no `apiVersion`.
+    /// `apiVersion` is missing.
     #[error("invalid KUBERNETES_EXEC_INFO: missing apiVersion")]
     MissingApiVersion,
     /// The value is another object, or has an unknown version.

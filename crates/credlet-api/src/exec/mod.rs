@@ -103,7 +103,7 @@ impl RawExtension {
     /// Parses JSON text.
     ///
     /// # Errors
-    /// Returns an error if the text is not one JSON value.
+    /// If the text is not one JSON value.
     pub fn from_json(text: &str) -> Result<Self, InvalidExtension> {
         crate::wire::json::compact(text).map(Self).map_err(|_| InvalidExtension)
     }

@@ -5,9 +5,9 @@ api_versions! {
     ApiVersion, UnsupportedApiVersion, "client.authentication.k8s.io" {
         /// Kubernetes 1.10 to 1.23. Old plugins still use it.
         V1alpha1 = "v1alpha1",
-        /// Since Kubernetes 1.11.
+        /// Since Kubernetes 1.11. `interactiveMode` is optional.
         V1beta1 = "v1beta1",
-        /// Since Kubernetes 1.22.
+        /// Since Kubernetes 1.22. `interactiveMode` is required.
         V1 = "v1",
     }
 }

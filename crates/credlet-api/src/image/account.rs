@@ -10,9 +10,9 @@ use crate::wire::json;
 /// The fields of a `ServiceAccount` that providers may receive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceAccountObject {
-    /// Unique identifier.
+    /// `metadata.uid`, which differs after the account is created anew.
     pub uid: String,
-    /// Annotations.
+    /// `metadata.annotations`, all of them.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -22,7 +22,7 @@ impl ServiceAccountObject {
         format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}")
     }
 
-    /// Decodes a `ServiceAccount`. Returns `None` for an invalid response.
+    /// Decodes a `ServiceAccount`, or returns `None` for another response.
     pub fn decode(response: &[u8]) -> Option<Self> {
         let Object { metadata, .. } = serde_json::from_slice(response).ok()?;
         Some(Self { uid: metadata.uid, annotations: metadata.annotations.unwrap_or_default() })
@@ -32,7 +32,7 @@ impl ServiceAccountObject {
 /// The fields of a `Pod` that select its service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodObject {
-    /// Unique identifier.
+    /// `metadata.uid`, which tokens are bound to.
     pub uid: String,
     /// Name of the service account.
     pub service_account_name: String,
@@ -44,7 +44,7 @@ impl PodObject {
         format!("/api/v1/namespaces/{namespace}/pods/{name}")
     }
 
-    /// Decodes a `Pod`. Returns `None` for an invalid response.
+    /// Decodes a `Pod`, or returns `None` for another response.
     pub fn decode(response: &[u8]) -> Option<Self> {
         let Object { metadata, spec } = serde_json::from_slice(response).ok()?;
         Some(Self { uid: metadata.uid, service_account_name: spec.service_account_name })

@@ -33,7 +33,7 @@ impl AzureConfig {
     /// Decodes the file.
     ///
     /// # Errors
-    /// Returns an error if the file is invalid. The error quotes nothing of it.
+    /// If the file is not an object with fields of these types. The error quotes nothing of it.
     pub fn decode(text: &[u8]) -> Result<Self, DocumentError> {
         document::read(text, DuplicateKeys::LastWins)
     }

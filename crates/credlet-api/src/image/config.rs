@@ -39,7 +39,7 @@ pub struct CredentialProvider {
     pub default_cache_duration: Option<Located<SignedDuration>>,
     /// Version of requests and responses.
     pub api_version: Located<String>,
-    /// Arguments.
+    /// Arguments, which may contain secrets.
     pub args: Vec<Secret>,
     /// Environment variables in addition to the inherited ones.
     pub env: Vec<ProviderEnvVar>,
@@ -132,10 +132,10 @@ pub enum ProviderConfigErrorKind {
     /// The file is not a valid document.
     #[error(transparent)]
     InvalidDocument(DocumentError),
-    /// There is no `kind`.
+    /// `kind` is missing.
     #[error("missing `kind: CredentialProviderConfig`")]
     MissingKind,
-    /// There is no `apiVersion`.
+    /// `apiVersion` is missing.
     #[error("missing `apiVersion: kubelet.config.k8s.io/v1`")]
     MissingVersion,
     /// The file is another object.
@@ -158,7 +158,7 @@ pub enum ProviderConfigErrorKind {
         /// Description of a valid value.
         expected: &'static str,
     },
-    /// A duration is invalid.
+    /// A duration cannot be parsed.
     #[error("invalid `{field}`: {reason}")]
     InvalidDuration {
         /// Path of the field.
@@ -379,7 +379,7 @@ impl ConfigDecoder {
     }
 }
 
-/// Returns the name of a provider before it is decoded, for the errors in it.
+/// The name of a provider before it is decoded, for the errors in it.
 fn provider_name(node: &YamlNode) -> String {
     let YamlValue::Map(members) = &node.value else { return String::new() };
     let name = members.iter().find(|(name, _)| name.text == "name").map(|(_, node)| &node.value);

@@ -32,7 +32,7 @@ impl DockerAuths {
     /// kubelet, this ignores credential helpers.
     ///
     /// # Errors
-    /// Returns an error if the file is invalid.
+    /// If the file is not JSON of this form.
     pub fn from_config_json(text: &[u8]) -> Result<Self, DockerConfigError> {
         let config: ConfigDocument =
             document::read(text, DuplicateKeys::LastWins).map_err(DockerConfigError::InvalidDocument)?;
@@ -42,7 +42,7 @@ impl DockerAuths {
     /// Decodes the older `.dockercfg`, or a secret of type `kubernetes.io/dockercfg`.
     ///
     /// # Errors
-    /// Returns an error if the file is invalid.
+    /// If the file is not JSON of this form.
     pub fn from_dockercfg(text: &[u8]) -> Result<Self, DockerConfigError> {
         let auths: AuthsDocument =
             document::read(text, DuplicateKeys::LastWins).map_err(DockerConfigError::InvalidDocument)?;
@@ -128,7 +128,7 @@ impl DockerHelperCredential {
     /// Decodes the standard output of a helper.
     ///
     /// # Errors
-    /// Returns an error if the output is invalid.
+    /// If the output is not a JSON object with fields of these types.
     pub fn decode(stdout: &[u8]) -> Result<Self, DocumentError> {
         document::read::<HelperDocument>(stdout, DuplicateKeys::LastWins).map(|wire| wire.0)
     }

@@ -35,11 +35,11 @@ use crate::wire::{duration, json};
 api_versions! {
     /// Version of `credentialprovider.kubelet.k8s.io`.
     ProviderApiVersion, UnsupportedProviderApiVersion, "credentialprovider.kubelet.k8s.io" {
-        /// Since Kubernetes 1.20.
+        /// Since Kubernetes 1.20 (alpha of KEP-2133).
         V1alpha1 = "v1alpha1",
-        /// Since Kubernetes 1.24.
+        /// Since Kubernetes 1.24 (beta of KEP-2133).
         V1beta1 = "v1beta1",
-        /// Since Kubernetes 1.26.
+        /// Since Kubernetes 1.26. The only version with service account data in requests.
         V1 = "v1",
     }
 }
@@ -72,7 +72,7 @@ impl CredentialProviderRequest {
     /// Decodes the standard input of a provider.
     ///
     /// # Errors
-    /// Returns an error if the input is not a request of a known version. The error quotes nothing of the input.
+    /// If the input is not a request of a known version. The error quotes nothing of the input.
     pub fn decode(stdin: &[u8]) -> Result<Self, ProviderRequestError> {
         let request: RequestDocument = document::read(stdin, DuplicateKeys::LastWins).map_err(|error| match error {
             DocumentError::Empty => ProviderRequestError::Empty,
@@ -153,7 +153,7 @@ impl Serialize for CredentialProviderResponse {
 /// User name and password for a registry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthConfig {
-    /// User name.
+    /// User name. Not treated as a secret.
     pub username: String,
     /// Password or token.
     pub password: Secret,

@@ -18,7 +18,7 @@ impl CredentialProviderResponse {
     /// the response.
     ///
     /// # Errors
-    /// Returns an error where the kubelet rejects the output. The error quotes no value.
+    /// Where the kubelet rejects the output. The error quotes no value.
     pub fn decode(
         stdout: &[u8],
         version: ProviderApiVersion,
@@ -102,7 +102,7 @@ pub enum ResponseWarning {
     /// The `cacheDuration` is negative.
     #[error("invalid `cacheDuration`: negative, so the response is not cached")]
     NegativeDuration,
-    /// There are no entries in `auth`.
+    /// `auth` is empty.
     #[error("`auth` is empty: the image is pulled without credentials, and this result is cached")]
     NoCredentials,
     /// An entry has no user name or no password.

@@ -6,9 +6,9 @@ use zeroize::Zeroizing;
 /// A value and its line in the file, counted from 1. A missing value is empty and has line 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Located<T> {
-    /// The value.
+    /// The value, empty if the file does not set it.
     pub value: T,
-    /// The line.
+    /// Line number from 1, or 0 if the file does not set the value.
     pub line: usize,
 }
 

@@ -38,7 +38,7 @@ pub struct KubeconfigFile {
     pub current_context: Located<String>,
     /// API servers and how to connect to them.
     pub clusters: Vec<NamedEntry<ClusterSection>>,
-    /// Credentials.
+    /// Users and how they authenticate.
     pub users: Vec<NamedEntry<AuthInfo>>,
     /// Pairs of cluster and user.
     pub contexts: Vec<NamedEntry<ContextSection>>,
@@ -52,8 +52,8 @@ impl KubeconfigFile {
     /// Decodes the content of a file. An empty file is an empty configuration.
     ///
     /// # Errors
-    /// Returns an error if the file is invalid. The error has a line where possible, and quotes nothing of the file but
-    /// names.
+    /// If the file is not a `Config` of v1, or two entries of a list have the same name. The error has a line where
+    /// possible, and quotes nothing of the file but names.
     pub fn decode(bytes: &[u8]) -> Result<Self, KubeconfigDecodeError> {
         decode::config(bytes)
     }
@@ -90,7 +90,7 @@ pub struct ContextSection {
     pub cluster: Located<String>,
     /// Name of the user.
     pub user: Located<String>,
-    /// Default namespace.
+    /// Namespace of requests that name none. Empty: not set.
     pub namespace: Located<String>,
     /// Arbitrary data of other programs.
     pub extensions: Vec<NamedExtension>,
@@ -99,7 +99,7 @@ pub struct ContextSection {
 /// The section `preferences`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preferences {
-    /// Coloured output.
+    /// Whether kubectl colours its output.
     pub colors: Located<bool>,
     /// Arbitrary data of other programs.
     pub extensions: Vec<NamedExtension>,

@@ -14,7 +14,7 @@ pub struct AuthInfo {
     pub client_key: Located<String>,
     /// PEM of the private key.
     pub client_key_data: Located<SecretBytes>,
-    /// Bearer token.
+    /// Bearer token. Beside `token_file`, used only while that file cannot be read.
     pub token: Located<Secret>,
     /// Path of a file with a bearer token, which is reread periodically.
     pub token_file: Located<String>,
@@ -32,7 +32,7 @@ pub struct AuthInfo {
     pub password: Located<Secret>,
     /// Legacy auth provider that is built into the client.
     pub auth_provider: Option<Located<AuthProviderConfig>>,
-    /// Exec plugin.
+    /// Exec plugin. A token, a user name or a client certificate takes precedence over it.
     pub exec: Option<Located<ExecSection>>,
     /// Arbitrary data of other programs.
     pub extensions: Vec<NamedExtension>,
@@ -56,7 +56,7 @@ pub struct ExecSection {
     pub command: Located<String>,
     /// Arguments, which may contain secrets.
     pub args: Located<Vec<Secret>>,
-    /// Environment variables.
+    /// Variables that the plugin gets in addition to the inherited ones.
     pub env: Vec<ExecSectionEnvVar>,
     /// Version of the protocol.
     pub api_version: Located<String>,

@@ -10,13 +10,13 @@ use crate::{DocumentError, Secret};
 /// The parts of a JSON web token (RFC 7519) in compact form. The signature is not verified.
 #[derive(Clone, Debug)]
 pub struct Jwt<'a> {
-    /// JOSE header.
+    /// JOSE header: algorithm and key of the signature.
     pub header: JwtHeader,
     /// Claims of an ID token.
     pub claims: IdTokenClaims,
     /// Input of the signature.
     pub signed: SigningInput<'a>,
-    /// Decoded signature.
+    /// Signature, decoded from base64url.
     pub signature: Zeroizing<Vec<u8>>,
 }
 
@@ -80,11 +80,11 @@ impl DecodeObject for JwtHeader {
 /// Claims of an ID token. Missing claims are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdTokenClaims {
-    /// Issuer.
+    /// Issuer: the URL that its discovery document is found under.
     pub iss: String,
     /// Subject: identifier of the user at the issuer.
     pub sub: String,
-    /// Audience.
+    /// Audience: client ids that the token is for. A single string becomes a list of one.
     pub aud: Vec<String>,
     /// Authorized party: the client that requested the token.
     pub azp: String,
@@ -151,7 +151,7 @@ impl JwkSet {
     /// Decodes the document at [`ProviderMetadata::jwks_uri`](super::ProviderMetadata::jwks_uri).
     ///
     /// # Errors
-    /// Returns an error if the document is not a key set.
+    /// If the document is not a key set.
     pub fn decode(document: &[u8]) -> Result<Self, DocumentError> {
         read(document)
     }
@@ -180,17 +180,17 @@ pub struct Jwk {
     pub usage: String,
     /// Algorithm that the key is restricted to.
     pub alg: String,
-    /// Key id.
+    /// Key id, by which the header of a token selects the key.
     pub kid: String,
     /// Name of the curve.
     pub crv: String,
-    /// RSA modulus.
+    /// RSA modulus, big-endian (RFC 7518).
     pub n: String,
-    /// RSA exponent.
+    /// RSA public exponent, big-endian.
     pub e: String,
-    /// X coordinate.
+    /// X coordinate of an EC key, or the public key of an OKP key (RFC 8037).
     pub x: String,
-    /// Y coordinate.
+    /// Y coordinate of an EC key. OKP keys have none.
     pub y: String,
 }
 

@@ -30,7 +30,7 @@ impl ProviderMetadata {
     /// Decodes the document.
     ///
     /// # Errors
-    /// Returns an error if the document is not a JSON object, or a member has the wrong type.
+    /// If the document is not a JSON object, or a member has the wrong type.
     pub fn decode(document: &[u8]) -> Result<Self, DocumentError> {
         read(document)
     }

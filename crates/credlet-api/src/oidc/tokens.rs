@@ -7,11 +7,11 @@ use crate::{DocumentError, Secret};
 /// The response of a token endpoint (RFC 6749). Missing members are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenResponse {
-    /// ID token.
+    /// ID token, which plain OAuth servers omit.
     pub id_token: Secret,
-    /// Access token.
+    /// Access token, opaque to the client.
     pub access_token: Secret,
-    /// Refresh token.
+    /// Refresh token. Empty in the response to a refresh: the previous one stays valid.
     pub refresh_token: Secret,
     /// Lifetime of the access token in seconds.
     pub expires_in: Option<i64>,
@@ -21,7 +21,7 @@ impl TokenResponse {
     /// Decodes the body of the response.
     ///
     /// # Errors
-    /// Returns an error if the body is not a JSON object, or a member has the wrong type.
+    /// If the body is not a JSON object, or a member has the wrong type.
     pub fn decode(body: &[u8]) -> Result<Self, DocumentError> {
         read(body)
     }
@@ -60,7 +60,7 @@ impl DeviceAuthorization {
     /// Decodes the body of the response.
     ///
     /// # Errors
-    /// Returns an error if the body is not a JSON object, or a member has the wrong type.
+    /// If the body is not a JSON object, or a member has the wrong type.
     pub fn decode(body: &[u8]) -> Result<Self, DocumentError> {
         read(body)
     }

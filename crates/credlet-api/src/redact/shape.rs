@@ -50,7 +50,7 @@ const PREFIXES: [(&str, usize); 43] = [
 /// Minimum length of a mixed run of letters and digits that counts as a credential.
 const LONG: usize = 100;
 
-/// Returns the length of the run of token characters at the start of the text.
+/// The length of the run of token characters at the start of the text.
 pub(super) fn word_length(text: &str) -> usize {
     let belongs = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
     let bytes = text.as_bytes();
@@ -61,7 +61,7 @@ pub(super) fn word_length(text: &str) -> usize {
     (0..bytes.len()).find(|at| !belongs(bytes[*at]) || bytes[*at..].starts_with(b"-----")).unwrap_or(bytes.len())
 }
 
-/// Returns the start of a credential in the word. It extends to the end of the word.
+/// The start of a credential in the word. It extends to the end of the word.
 pub(super) fn credential(word: &str, has_aws_key_id: bool) -> Option<usize> {
     let bytes = word.as_bytes();
     let starts = (0..word.len()).filter(|at| *at == 0 || !bytes[at - 1].is_ascii_alphanumeric());
@@ -133,7 +133,7 @@ fn is_mixed(word: &str) -> bool {
     any(u8::is_ascii_uppercase) && any(u8::is_ascii_lowercase) && any(u8::is_ascii_digit)
 }
 
-/// Returns whether a part of the value looks random. UUIDs do not count, because they are identifiers.
+/// Whether a part of the value looks random. UUIDs do not count, because they are identifiers.
 pub(super) fn is_random(value: &str) -> bool {
     const SHORTEST: usize = 16;
     let value = value.trim_end_matches('=');
@@ -258,7 +258,7 @@ pub(super) fn is_ordinary(word: &str) -> bool {
     word.is_empty() || (word.len() <= 16 && ORDINARY.contains(&word.to_ascii_lowercase().as_str()))
 }
 
-/// Returns whether a word in a sentence is more likely a value than prose: digits and letters, capitals in the middle,
+/// Whether a word in a sentence is more likely a value than prose: digits and letters, capitals in the middle,
 /// symbols. With `digits`, a number of four digits is a value, too.
 pub(super) fn is_value(word: &str, digits: bool) -> bool {
     let word = word.trim_matches(|c: char| "()[]{},.;!?'\"`".contains(c));

@@ -17,13 +17,13 @@ const SCHEMES: [&str; 9] =
 enum Separator {
     /// `name=value`, `name := value`, `name:value`.
     Tight,
-    /// `name: value`.
+    /// `name: value`, as in YAML and headers.
     Colon,
-    /// `--name value`.
+    /// `--name value`, as on a command line.
     Flag,
-    /// `<name>value`.
+    /// `<name>value`, as in XML.
     Element,
-    /// `PIN 1234`.
+    /// `PIN 1234`, as in a sentence.
     Space,
 }
 
@@ -167,7 +167,7 @@ fn split_separator(
     (kind == SecretName::Digits).then_some((Separator::Space, rest))
 }
 
-/// Returns whether a name at this position is a member of a structure: at the start of a line, behind a brace or a
+/// Whether a name at this position is a member of a structure: at the start of a line, behind a brace or a
 /// comma.
 fn begins_member(before: &str) -> bool {
     let before = before.trim_end_matches(['"', '\'', '`', '\\']).trim_end_matches([' ', '\t']);
@@ -223,7 +223,7 @@ fn list_items(text: &str, mut at: usize) -> Vec<Range<usize>> {
     }
 }
 
-/// Returns the length of an unquoted value. It ends at white space, at a quote, and before the next member.
+/// The length of an unquoted value. It ends at white space, at a quote, and before the next member.
 fn bare_length(value: &str) -> usize {
     let mut end = value.len();
     let mut chars = value.char_indices().peekable();
@@ -243,7 +243,7 @@ fn bare_length(value: &str) -> usize {
     value[..end].trim_end_matches([',', ';', '.', ')', ']', '}', '>']).len()
 }
 
-/// Returns whether another member, or nothing, follows a separator.
+/// Whether another member, or nothing, follows a separator.
 fn begins_next(after: &str) -> bool {
     let window = &after[..floor(after, 64)];
     let name = window.trim_start_matches(['"', '\'', '\\', ' ']);
@@ -259,13 +259,13 @@ fn is_line_number(value: &str) -> bool {
     (1..8).contains(&digits) && after.is_none_or(|c| c == ':' || c == ')' || c.is_whitespace())
 }
 
-/// Returns whether only punctuation follows on this line.
+/// Whether only punctuation follows on this line.
 fn is_last_of_line(rest: &str) -> bool {
     let rest = rest.trim_start_matches([' ', '\t', '\r', ',', ';', '.', ')', ']', '}', '>', '"', '\'']);
     rest.is_empty() || rest.starts_with('\n') || rest.starts_with('#')
 }
 
-/// Returns the range of the credential in `Authorization: SCHEME credential`.
+/// The range of the credential in `Authorization: SCHEME credential`.
 fn authorization(text: &str, at: usize) -> Option<Vec<Range<usize>>> {
     let value = text[at..].trim_start_matches(['"', '\'', '`', '\\', '[', ' ']);
     let start = text.len() - value.len();
@@ -288,7 +288,7 @@ fn authorization(text: &str, at: usize) -> Option<Vec<Range<usize>>> {
     if hide { one(start..start + length) } else { None }
 }
 
-/// Returns the range of the indented lines below `name: |`.
+/// The range of the indented lines below `name: |`.
 fn block_scalar(text: &str, start: usize, at: usize) -> Option<Range<usize>> {
     let value = &text[at..];
     let header =

@@ -51,7 +51,7 @@ pub(crate) struct MemberValue<'a, A> {
 }
 
 impl<'de, A: MapAccess<'de>> MemberValue<'_, A> {
-    /// Returns the line of the member's name; 0 unless the document is decoded by [`read_located`].
+    /// The line of the member's name; 0 unless the document is decoded by [`read_located`].
     pub(crate) fn line(&self) -> usize {
         self.line
     }
@@ -196,7 +196,7 @@ pub(crate) fn read<O: DecodeObject>(bytes: &[u8], duplicates: DuplicateKeys) -> 
     if is_json(text) { read_json(text) } else { read_yaml(text, duplicates) }
 }
 
-/// Returns whether a text must be valid JSON. YAML's flow style starts with `{`, too; a quote behind it means JSON.
+/// Whether a text must be valid JSON. YAML's flow style starts with `{`, too; a quote behind it means JSON.
 /// Invalid JSON must not be decoded as YAML, where a line break in a string is a space.
 pub(super) fn is_json(text: &str) -> bool {
     text.trim_start().strip_prefix('{').is_some_and(|inside| inside.trim_start().starts_with(['"', '}']))

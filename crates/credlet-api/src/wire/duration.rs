@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// An invalid duration.
+/// Why a text is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseDurationError {
@@ -95,7 +95,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// Returns the digits after a decimal point as a number, and its divisor (Go's `leadingFraction`). Digits that do not
+/// The digits after a decimal point as a number, and its divisor (Go's `leadingFraction`). Digits that do not
 /// fit are ignored.
 fn leading_fraction(digits: &str) -> (u64, f64) {
     const LARGEST: u64 = i64::MAX.unsigned_abs();

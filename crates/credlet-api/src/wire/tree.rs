@@ -65,7 +65,7 @@ fn json_as_yaml(text: &str) -> Result<Zeroizing<String>, DocumentError> {
     Ok(yaml)
 }
 
-/// Returns whether anything but comments follows the first document. Kubernetes silently ignores it.
+/// Whether anything but comments follows the first document. Kubernetes silently ignores it.
 pub(crate) fn has_more_documents(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let rest = &text[first_document(text).len()..];

@@ -6,7 +6,7 @@ use super::document::DuplicateKeys;
 use super::error::{DocumentError, Position};
 use super::visit::DecodeTrace;
 
-/// Returns the first YAML document of a stream. A `---` or `...` at the start of a line is always a document marker.
+/// The first YAML document of a stream. A `---` or `...` at the start of a line is always a document marker.
 pub(crate) fn first_document(text: &str) -> &str {
     let mut begun = false;
     let mut start = 0;

@@ -60,7 +60,7 @@ impl AuthenticatorRegistry {
     /// Returns the authenticator for this plugin, shared with equal configurations. The plugin is not run yet.
     ///
     /// # Errors
-    /// If the configuration is invalid. Reports all problems at once.
+    /// All problems of the configuration.
     pub fn exec(&self, exec: &ResolvedExec, settings: &ExecSettings) -> Result<Authenticator, AuthError> {
         let key = ExecKey {
             config: exec.config.clone(),

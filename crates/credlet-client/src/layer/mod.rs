@@ -89,7 +89,7 @@ impl<B> UnauthorizedPolicy<B> {
         status == StatusCode::UNAUTHORIZED || (self.forbidden_is_unauthorized && status == StatusCode::FORBIDDEN)
     }
 
-    /// Returns a copy of the request for a retry. It must be made before the credential is added, because the retry is sent
+    /// A copy of the request for a retry. It must be made before the credential is added, because the retry is sent
     /// with another one.
     fn copy<S: Clone>(&self, service: &S, request: &Request<B>) -> Option<Box<RetryRequest<S, B>>> {
         match (self.clone_body, self.on_unauthorized) {
@@ -229,7 +229,7 @@ impl<B> AuthState<B> {
         }
     }
 
-    /// Returns the credential that the request was sent with: `taken`, unless the connection pool reports a newer one.
+    /// The credential that the request was sent with: `taken`, unless the connection pool reports a newer one.
     fn sent_with<R>(
         &self,
         response: &Response<R>,
@@ -244,7 +244,7 @@ impl<B> AuthState<B> {
         }
     }
 
-    /// Replaces a rejected credential. Returns `None` if there is no other one. An error is logged and not returned: the
+    /// Replaces a rejected credential. Returns `None` if the source has no other one. An error is logged and not returned: the
     /// caller gets the server's response.
     async fn replace(
         &self,

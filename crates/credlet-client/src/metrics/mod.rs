@@ -235,7 +235,7 @@ const ROTATION_AGE_BUCKETS: [f64; 11] = [
 const RUN_DURATION_BUCKETS: [f64; 14] =
     [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// Returns whether a process was started. Failed starts would distort the histogram.
+/// Whether a process was started. Failed starts would distort the histogram.
 fn has_run(status: CallStatus) -> bool {
     matches!(status, CallStatus::NoError | CallStatus::PluginExecutionError)
 }

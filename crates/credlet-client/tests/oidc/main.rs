@@ -53,7 +53,7 @@ impl Sandbox {
         Self { watch, issuer, server, ca, clock, dir: tempfile::tempdir().unwrap(), secret }
     }
 
-    /// Returns an ID token that expires in this many seconds.
+    /// An ID token that expires in this many seconds.
     fn id_token(&self, label: &str, seconds: i64) -> String {
         let exp = self.clock.now().as_second() + seconds;
         let claims = URL_SAFE_NO_PAD.encode(format!(r#"{{"sub":"ada","exp":{exp}}}"#));
@@ -110,7 +110,7 @@ impl Sandbox {
         options
     }
 
-    /// Returns a client with a separate registry, like another process.
+    /// A client with a separate registry, like another process.
     fn client(&self, path: &Path) -> Client {
         Client::new(&resolve(path), self.options()).unwrap()
     }
@@ -134,7 +134,7 @@ impl Sandbox {
         text
     }
 
-    /// Returns the warnings about the kubeconfig of this sandbox.
+    /// The warnings about the kubeconfig of this sandbox.
     fn warnings(&self) -> Vec<String> {
         let file = self.dir.path().display().to_string();
         self.watch.lines().into_iter().filter(|line| line.contains("WARN") && line.contains(&file)).collect()

@@ -86,7 +86,7 @@ pub(super) struct AksArgs {
 }
 
 impl AksArgs {
-    /// Returns the first positional argument if it belongs to another command.
+    /// The first positional argument if it belongs to another command.
     pub(super) fn unexpected_command(&self) -> Option<&str> {
         let command: Vec<_> = self.command.iter().map(String::as_str).collect();
         match *command {

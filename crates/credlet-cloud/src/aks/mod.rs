@@ -70,7 +70,7 @@ fn fetch_credential(
     Ok(token.into_status())
 }
 
-/// Returns the identity of a non-interactive login.
+/// The identity of a non-interactive login.
 fn identity(settings: &AksSettings, env: &dyn Env) -> Result<AzureIdentity, TokenError> {
     let credential = match settings.method {
         LoginMethod::ManagedIdentity => {

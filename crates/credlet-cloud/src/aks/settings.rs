@@ -96,12 +96,12 @@ impl AksSettings {
         self.client_id.clone().ok_or_else(|| missing("--client-id"))
     }
 
-    /// Returns the client id of a managed identity. `None`: the system-assigned one.
+    /// The client id of a managed identity. `None`: the system-assigned one.
     pub(super) fn identity_client_id(&self) -> Option<String> {
         self.client_id.clone()
     }
 
-    /// Returns the client id for user logins. Default: that of Azure for AKS.
+    /// The client id for user logins. Default: that of Azure for AKS.
     pub(super) fn public_client_id(&self) -> String {
         self.client_id.clone().unwrap_or_else(|| PUBLIC_CLIENT.to_owned())
     }

@@ -24,7 +24,7 @@ pub trait MfaPrompt: fmt::Debug + Send + Sync {
     /// Shows the prompt and reads one line. May block the thread.
     ///
     /// # Errors
-    /// When there is no terminal, or reading from it fails.
+    /// When the terminal is missing, or reading from it fails.
     fn read_code(&self, prompt: &str) -> io::Result<Secret>;
 }
 
@@ -78,12 +78,12 @@ impl CredentialChain {
         self.settings.sts()
     }
 
-    /// Returns the ECR API endpoint for private registries of this region and domain.
+    /// The ECR API endpoint for private registries of this region and domain.
     pub(crate) fn ecr(&self, region: &str, domain: &str) -> AwsEndpoint {
         self.settings.ecr(region, domain)
     }
 
-    /// Returns the API endpoint of the public registry.
+    /// The API endpoint of the public registry.
     pub(crate) fn ecr_public(&self) -> AwsEndpoint {
         self.settings.ecr_public()
     }

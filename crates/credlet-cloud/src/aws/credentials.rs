@@ -34,7 +34,7 @@ impl AwsCredentials {
         Self { expires: self.expires.into_iter().chain(end).min(), ..self }
     }
 
-    /// Returns the values to redact in messages.
+    /// The values to redact in messages.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
         [&self.secret_access_key].into_iter().chain(&self.session_token)
     }

@@ -14,7 +14,7 @@ pub struct AwsEndpoint {
 }
 
 impl AwsEndpoint {
-    /// Returns the policy for requests: https, and for a configured endpoint also http on loopback.
+    /// The policy for requests: https, and for a configured endpoint also http on loopback.
     pub(super) fn policy(&self) -> EndpointPolicy {
         if self.is_override { EndpointPolicy::default() } else { EndpointPolicy::https() }
     }
@@ -55,7 +55,7 @@ const LEGACY_GLOBAL_REGIONS: [&str; 16] = [
     "aws-global",
 ];
 
-/// Returns the STS endpoint. Without a region it is the global one, as in awscli.
+/// The STS endpoint. Without a region it is the global one, as in awscli.
 pub(super) fn sts(region: Option<&str>, variant: EndpointVariant) -> AwsEndpoint {
     let global =
         || AwsEndpoint { url: "https://sts.amazonaws.com".into(), region: "us-east-1".into(), is_override: false };
@@ -67,12 +67,12 @@ pub(super) fn sts(region: Option<&str>, variant: EndpointVariant) -> AwsEndpoint
     service("sts", "sts-fips", region, variant)
 }
 
-/// Returns the SSO portal, which issues role credentials.
+/// The SSO portal, which issues role credentials.
 pub(super) fn sso(region: &str, variant: EndpointVariant) -> AwsEndpoint {
     service("portal.sso", "portal.sso-fips", region, variant)
 }
 
-/// Returns the SSO OIDC service, which refreshes SSO tokens.
+/// The SSO OIDC service, which refreshes SSO tokens.
 pub(super) fn sso_oidc(region: &str, variant: EndpointVariant) -> AwsEndpoint {
     service("oidc", "oidc-fips", region, variant)
 }
@@ -91,7 +91,7 @@ pub(super) fn ecr(region: &str, domain: &str, variant: EndpointVariant) -> AwsEn
     AwsEndpoint { url: format!("https://{host}"), region: region.to_owned(), is_override: false }
 }
 
-/// Returns the API of the public registry, which exists in one region only.
+/// The API of the public registry, which exists in one region only.
 pub(super) fn ecr_public(variant: EndpointVariant) -> AwsEndpoint {
     service("api.ecr-public", "api.ecr-public-fips", "us-east-1", variant)
 }

@@ -38,7 +38,7 @@ pub enum AwsError {
     ReadFile {
         /// Path of the file.
         path: PathBuf,
-        /// Cause.
+        /// Why it cannot be read.
         reason: ReadError,
     },
     /// A profile of `aws login`, which stores its session in a format of awscli.
@@ -62,7 +62,7 @@ pub enum AwsError {
         role: String,
         /// Serial number of the MFA device.
         serial: String,
-        /// Cause.
+        /// Why no code was read, such as no interactive terminal.
         reason: String,
     },
     /// No source of the chain has credentials.
@@ -76,7 +76,7 @@ pub enum AwsError {
     Expired {
         /// Source of the credentials.
         origin: String,
-        /// Expiry.
+        /// Time at which they expired.
         at: jiff::Timestamp,
     },
     /// The `credential_process` is not installed, or the policy denies it.
@@ -84,7 +84,7 @@ pub enum AwsError {
     ProcessNotFound {
         /// Name of the profile.
         profile: String,
-        /// Cause.
+        /// Why the program is denied, or cannot be found.
         #[source]
         source: ProgramError,
     },
@@ -93,7 +93,7 @@ pub enum AwsError {
     ProcessFailed {
         /// Name of the profile.
         profile: String,
-        /// Cause.
+        /// Error of the operating system, or the exceeded limit.
         #[source]
         source: RunError,
     },
@@ -108,12 +108,12 @@ pub enum AwsError {
     /// The task that fetches the credentials was cancelled.
     #[error("failed to fetch AWS credentials: cancelled")]
     Cancelled,
-    /// AWS rejects signatures whose time differs from its own by more than a few minutes.
+    /// The clocks differ by more than a few minutes, so AWS rejects signatures.
     #[error("invalid local clock: {} min {} that of {host}", off.as_secs() / 60, if *ahead { "ahead of" } else { "behind" })]
     ClockSkew {
         /// The server that the local clock was compared with.
         host: String,
-        /// Difference.
+        /// Absolute difference of the clocks.
         off: Duration,
         /// Whether the local clock is ahead.
         ahead: bool,
@@ -121,7 +121,7 @@ pub enum AwsError {
     /// AWS rejected the request.
     #[error("{host} rejected the request for {what}: {code}{}", message.as_deref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Rejected {
-        /// The server.
+        /// `host:port` of the server.
         host: String,
         /// The requested object.
         what: String,
@@ -135,7 +135,7 @@ pub enum AwsError {
     Request {
         /// The requested object.
         what: String,
-        /// Cause.
+        /// Error of the connection or of the response.
         #[source]
         source: FetchError,
     },

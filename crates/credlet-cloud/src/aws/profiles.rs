@@ -40,7 +40,7 @@ impl ProfileFiles {
         (shown(&self.config_path, "~/.aws/config"), shown(&self.credentials_path, "~/.aws/credentials"))
     }
 
-    /// Returns a profile, or `None` if neither file has it.
+    /// A profile, or `None` if neither file has it.
     pub(super) fn profile(&self, name: &str) -> Option<AwsProfile<'_>> {
         let config: Vec<_> = self.config.iter().filter(|section| is_profile(section, name)).collect();
         let credentials: Vec<_> = self.credentials.iter().filter(|section| section.title == name).collect();
@@ -48,13 +48,13 @@ impl ProfileFiles {
         exists.then(|| AwsProfile { name: name.to_owned(), config, credentials })
     }
 
-    /// Returns a section `[KIND NAME]` of the config file, such as `[sso-session NAME]` or `[services NAME]`.
+    /// A section `[KIND NAME]` of the config file, such as `[sso-session NAME]` or `[services NAME]`.
     pub(super) fn named(&self, kind: &str, name: &str) -> Option<NamedSection<'_>> {
         let sections: Vec<_> = self.config.iter().filter(|section| is_named(section, kind, name)).collect();
         (!sections.is_empty()).then_some(NamedSection(sections))
     }
 
-    /// Returns the names of all profiles, sorted, for messages.
+    /// The names of all profiles, sorted, for messages.
     pub(super) fn names(&self) -> Vec<String> {
         let config =
             self.config.iter().filter_map(|section| match ini::split_shell_words(&section.title)?.as_slice() {
@@ -78,17 +78,17 @@ pub(super) struct AwsProfile<'a> {
 }
 
 impl<'a> AwsProfile<'a> {
-    /// Returns a setting; the credentials file takes precedence.
+    /// A setting; the credentials file takes precedence.
     pub(super) fn value(&self, key: &str) -> Option<&'a str> {
         self.in_credentials(key).or_else(|| self.in_config(key))
     }
 
-    /// Returns a setting of the credentials file.
+    /// A setting of the credentials file.
     pub(super) fn in_credentials(&self, key: &str) -> Option<&'a str> {
         last(&self.credentials, key)
     }
 
-    /// Returns a setting of the config file.
+    /// A setting of the config file.
     pub(super) fn in_config(&self, key: &str) -> Option<&'a str> {
         last(&self.config, key)
     }
@@ -118,7 +118,7 @@ fn is_named(section: &Section, kind: &str, name: &str) -> bool {
             .is_some_and(|words| matches!(&*words, [first, second] if first == kind && second == name))
 }
 
-/// Returns the path in `variable`, else `~/.aws/FILE`. `None`: the variable is unset and the home directory unknown; the current
+/// The path in `variable`, else `~/.aws/FILE`. `None`: the variable is unset and the home directory unknown; the current
 /// directory is never used as a fallback.
 fn path(env: &dyn Env, variable: &str, file: &str) -> Result<Option<PathBuf>, AwsError> {
     match env.var(variable).filter(|path| !path.is_empty()) {

@@ -54,9 +54,6 @@ impl CredentialChain {
 
     /// Calls an operation without arguments of an AWS JSON service. Retries connection failures, throttling and server errors.
     /// `what` describes the requested object in errors.
-    ///
-    /// # Errors
-    /// When the service rejects the request, or all attempts fail.
     pub(crate) async fn call(
         &self,
         what: &str,

@@ -82,12 +82,12 @@ impl AwsSettings {
         with_override(self.overrides.sts.as_ref(), endpoint::sts(self.region.as_deref(), self.variant))
     }
 
-    /// Returns the SSO portal endpoint and the policy for sending it an SSO access token.
+    /// The SSO portal endpoint and the policy for sending it an SSO access token.
     pub(super) fn sso(&self, region: &str) -> (AwsEndpoint, EndpointPolicy) {
         for_login(self.overrides.sso.as_ref(), endpoint::sso(region, self.variant))
     }
 
-    /// Returns the SSO OIDC endpoint and the policy for sending it a refresh token.
+    /// The SSO OIDC endpoint and the policy for sending it a refresh token.
     pub(super) fn sso_oidc(&self, region: &str) -> (AwsEndpoint, EndpointPolicy) {
         for_login(self.overrides.sso_oidc.as_ref(), endpoint::sso_oidc(region, self.variant))
     }
@@ -108,7 +108,7 @@ fn with_override(configured: Option<&String>, usual: AwsEndpoint) -> AwsEndpoint
     }
 }
 
-/// Returns an endpoint for the tokens of an SSO login. A recipient could act as the user, so a configured endpoint must be a host of
+/// An endpoint for the tokens of an SSO login. A recipient could act as the user, so a configured endpoint must be a host of
 /// AWS or on loopback.
 fn for_login(configured: Option<&String>, usual: AwsEndpoint) -> (AwsEndpoint, EndpointPolicy) {
     let own = usual.host().to_owned();

@@ -103,7 +103,7 @@ impl SigningScope<'_> {
         format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", at.hour(), at.minute(), at.second())
     }
 
-    /// Returns the credential scope, such as `20261115/eu-west-3/sts/aws4_request`.
+    /// The credential scope, such as `20261115/eu-west-3/sts/aws4_request`.
     fn name(&self, date: &str) -> String {
         format!("{}/{}/{}/aws4_request", &date[..8], self.region, self.service)
     }
@@ -131,7 +131,7 @@ impl SigningScope<'_> {
     }
 }
 
-/// Returns the canonical request.
+/// The canonical request.
 fn canonical(request: &SignableRequest<'_>, payload: &str) -> Zeroizing<String> {
     let mut query: Vec<_> =
         request.query.iter().map(|(name, value)| (percent_encode(name), percent_encode(value))).collect();

@@ -119,7 +119,7 @@ impl CredentialChain {
         })
     }
 
-    /// Returns the token's file in `~/.aws/sso/cache/`: the SHA-1 of the session name or of the start URL, as in awscli. `None`: the
+    /// The token's file in `~/.aws/sso/cache/`: the SHA-1 of the session name or of the start URL, as in awscli. `None`: the
     /// home directory is unknown.
     fn sso_path(&self, sso: &SsoProfile) -> Option<PathBuf> {
         let name = sso.session.as_ref().unwrap_or(&sso.start_url);
@@ -182,7 +182,7 @@ struct RoleCredentials {
     access_key_id: Secret,
     secret_access_key: Secret,
     session_token: Secret,
-    /// Milliseconds since 1970.
+    /// Unix time in milliseconds.
     expiration: i64,
 }
 

@@ -2,7 +2,7 @@
 
 use credlet_api::Secret;
 
-/// Returns the text of the first element of this name. The elements of interest have no attributes, comments or children.
+/// The text of the first element of this name. The elements of interest have no attributes, comments or children.
 pub(super) fn text(xml: &str, element: &str) -> Option<Secret> {
     let (open, close) = (format!("<{element}>"), format!("</{element}>"));
     let start = xml.find(&open)? + open.len();

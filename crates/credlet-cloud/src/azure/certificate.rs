@@ -29,7 +29,7 @@ impl ClientCertificate {
     /// Reads a PEM file; see [`from_pem`](Self::from_pem).
     ///
     /// # Errors
-    /// When the file cannot be read, or is invalid.
+    /// When the file cannot be read, or [`from_pem`](Self::from_pem) fails.
     pub fn from_file(path: &Path) -> Result<Self, TokenError> {
         Self::from_pem(&oauth::read_file(path, WHAT, oauth::FILE_LIMIT)?)
     }
@@ -37,7 +37,7 @@ impl ClientCertificate {
     /// Parses PEM text with the certificate, optionally its issuers, and an RSA key, in any order.
     ///
     /// # Errors
-    /// When the certificate or the key is missing or invalid.
+    /// When the certificate or the key is missing or cannot be parsed.
     pub fn from_pem(pem: &[u8]) -> Result<Self, TokenError> {
         let invalid = |reason: &str| TokenError::invalid_setting(WHAT, reason);
         // A PFX file is DER: it begins with a sequence in the long form of the length.
@@ -54,13 +54,13 @@ impl ClientCertificate {
         Ok(Self { chain, key })
     }
 
-    /// Returns the SHA-256 thumbprint, by which Entra ID identifies the certificate.
+    /// The SHA-256 thumbprint, by which Entra ID identifies the certificate.
     pub(super) fn thumbprint(&self) -> String {
         let first = self.chain.first().map(AsRef::as_ref).unwrap_or_default();
         URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, first))
     }
 
-    /// Returns a client assertion for the token endpoint at `url`.
+    /// A client assertion for the token endpoint at `url`.
     pub(super) fn assertion(&self, client_id: &str, url: &str, now: Timestamp) -> Result<Secret, TokenError> {
         let mut unique = [0; 16];
         rand::fill(&mut unique).map_err(|_| TokenError::Sign { what: WHAT.into() })?;

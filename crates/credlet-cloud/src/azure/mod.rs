@@ -57,7 +57,7 @@ pub enum AzureIdentity {
     Client {
         /// Id or domain of the tenant.
         tenant: String,
-        /// Application id.
+        /// Id of the application in Entra ID.
         client_id: String,
         /// Credential of the application.
         credential: ClientCredential,
@@ -72,7 +72,7 @@ pub enum AzureIdentity {
 pub enum ClientCredential {
     /// A client secret.
     Secret(Secret),
-    /// A certificate, whose key signs assertions.
+    /// A certificate with its key, which signs assertions.
     Certificate(ClientCertificate),
     /// A federated token of another issuer.
     Assertion(IdentityToken),
@@ -83,7 +83,7 @@ pub enum ClientCredential {
 }
 
 impl ClientCredential {
-    /// Returns the part of the cache key that identifies this credential. `None`: the token is not cached, because a CI job is
+    /// The part of the cache key that identifies this credential. `None`: the token is not cached, because a CI job is
     /// short-lived, and the next one may have another identity.
     fn cache_key_part(&self) -> Option<Secret> {
         match self {
@@ -147,7 +147,7 @@ impl EntraClient {
     /// time and io enabled.
     ///
     /// # Errors
-    /// When the credential is invalid, or the request is rejected or fails.
+    /// When the credential cannot be used, or the request is rejected or fails.
     pub async fn token(&self, identity: &AzureIdentity, resource: &str) -> Result<AccessToken, TokenError> {
         let (tenant, client_id, credential) = match identity {
             AzureIdentity::ManagedIdentity(managed) => return self.managed(managed, resource).await,
@@ -222,7 +222,7 @@ impl EntraClient {
 
 const FEDERATED: &str = "federated token";
 
-/// Returns the `.default` scope of a resource: all permissions that are granted to the client.
+/// The `.default` scope of a resource: all permissions that are granted to the client.
 pub(crate) fn scope(resource: &str) -> String {
     let resource = resource.trim_end_matches('/');
     if resource.ends_with("/.default") { resource.to_owned() } else { format!("{resource}/.default") }

@@ -79,12 +79,12 @@ pub(super) struct EksArgs {
 }
 
 impl EksArgs {
-    /// Returns the cluster's name or id unless it is empty.
+    /// The cluster's name or id unless it is empty.
     pub(super) fn cluster(&self) -> Option<&str> {
         self.cluster_name.as_deref().or(self.cluster_id.as_deref()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the first positional argument if it is not a command of awscli or aws-iam-authenticator for tokens.
+    /// The first positional argument if it is not a command of awscli or aws-iam-authenticator for tokens.
     pub(super) fn unexpected_command(&self) -> Option<&str> {
         let command: Vec<_> = self.command.iter().map(String::as_str).collect();
         match *command {

@@ -105,7 +105,7 @@ fn cluster(args: &EksArgs, env: &dyn Env) -> Result<String, Failure> {
     Ok(named)
 }
 
-/// Returns the credentials to sign with. Static credentials need no runtime.
+/// The credentials to sign with. Static credentials need no runtime.
 fn credentials(args: &EksArgs, chain: &CredentialChain, env: &dyn Env) -> Result<AwsCredentials, Failure> {
     let role = args.role.clone().filter(|role| !role.is_empty()).or_else(|| env_var(env, "DEFAULT_ROLE"));
     if role.is_none()

@@ -19,7 +19,7 @@ const EXPIRES: u32 = 60;
 /// Maximum token length that EKS accepts, in bytes.
 pub(super) const MAX_TOKEN_LEN: usize = 4096;
 
-/// Returns the token of a cluster, byte for byte that of awscli. It does not outlive the credentials that signed it, which awscli and
+/// The token of a cluster, byte for byte that of awscli. It does not outlive the credentials that signed it, which awscli and
 /// aws-iam-authenticator ignore.
 pub(super) fn token(
     cluster: &str,

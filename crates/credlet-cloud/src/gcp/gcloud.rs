@@ -42,7 +42,7 @@ impl GcloudLogin {
     /// still valid.
     ///
     /// # Errors
-    /// When there is no login, or it has been revoked.
+    /// When the login is missing or revoked.
     pub async fn token(&self, google: &GoogleClient, scopes: &[&str]) -> Result<AccessToken, TokenError> {
         let env = &*google.platform.env;
         let config = GcloudConfig::read(env);
@@ -109,7 +109,7 @@ impl GcloudConfig {
         Self { dir, name, sections }
     }
 
-    /// Returns a property from its environment variable, else from the active configuration.
+    /// A property from its environment variable, else from the active configuration.
     fn property(&self, env: &dyn Env, section: &str, name: &str) -> Option<String> {
         let variable = format!("CLOUDSDK_{}_{}", section.to_ascii_uppercase(), name.to_ascii_uppercase());
         env_var(env, &variable).or_else(|| {
@@ -118,7 +118,7 @@ impl GcloudConfig {
         })
     }
 
-    /// Returns the access token that gcloud stored last, if it is still valid.
+    /// The access token that gcloud stored last, if it is still valid.
     fn stored_token(&self, account: &str, now: Timestamp) -> Option<AccessToken> {
         let row = sqlite::find_row(&self.dir.as_ref()?.join("access_tokens.db"), "access_tokens", account)?;
         let [_, Some(token), Some(expiry), ..] = &*row else { return None };
@@ -129,7 +129,7 @@ impl GcloudConfig {
         fresh.then(|| AccessToken::new(Secret::new(token.as_str()), Some(expires)))
     }
 
-    /// Returns the stored credentials of an account.
+    /// The stored credentials of an account.
     fn credentials(&self, account: &str) -> Result<Option<GoogleCredentialSource>, TokenError> {
         let Some(path) = self.dir.as_ref().map(|dir| dir.join("credentials.db")) else { return Ok(None) };
         let Some(row) = sqlite::find_row(&path, "credentials", account) else { return Ok(None) };

@@ -278,7 +278,7 @@ fn with_basic_auth(request: FetchRequest, id: &str, secret: &Secret, what: &str)
     request.secret_header(AUTHORIZATION, &basic).map_err(|source| TokenError::Request { what: what.to_owned(), source })
 }
 
-/// Returns the token in a text: the whole text, or a field of a JSON object.
+/// The token in a text: the whole text, or a field of a JSON object.
 fn subject(text: &str, source: &SubjectTokenSource) -> Option<Secret> {
     let token = match source.format.kind.as_str() {
         "json" => {

@@ -72,7 +72,7 @@ impl GoogleClient {
         Self { cache: None, ..self }
     }
 
-    /// Returns the policy for sending a bearer secret to `url`. A URL in the same file as the secret is the owner's choice. A URL from
+    /// The policy for sending a bearer secret to `url`. A URL in the same file as the secret is the owner's choice. A URL from
     /// an environment variable must be Google's, because a kubeconfig can set variables (`exec.env`).
     fn bearer_policy(&self, url: &str) -> EndpointPolicy {
         let by_variable = url == self.token_url || url.starts_with(&self.iam_url);
@@ -82,7 +82,7 @@ impl GoogleClient {
     /// Returns an access token for these scopes, from the cache if possible. Needs a tokio runtime with time and io enabled.
     ///
     /// # Errors
-    /// When the credentials are invalid, or the request is rejected or fails.
+    /// When the credentials cannot be used, or the request is rejected or fails.
     pub async fn token(&self, source: &GoogleCredentialSource, scopes: &[&str]) -> Result<AccessToken, TokenError> {
         // Fetched once, so that the cache key covers the token that is exchanged.
         let subject = match source.external() {

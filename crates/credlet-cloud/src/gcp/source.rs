@@ -34,7 +34,7 @@ pub enum GoogleCredentialSource {
     Impersonated {
         /// The `generateAccessToken` URL of the service account.
         url: String,
-        /// Delegation chain.
+        /// Service accounts between the caller and the impersonated one, each of which impersonates the next.
         delegates: Vec<String>,
         /// Credentials of the caller.
         from: Box<GoogleCredentialSource>,
@@ -118,7 +118,7 @@ impl GoogleCredentialSource {
     /// application-default login`, or the default service account of the instance. Sends no request.
     ///
     /// # Errors
-    /// When the file cannot be read, or is invalid.
+    /// When the file cannot be read, is not JSON, has an unknown type, or lacks a field.
     pub fn application_default(env: &dyn Env) -> Result<Self, TokenError> {
         if let Some(path) = env_var(env, "GOOGLE_APPLICATION_CREDENTIALS") {
             return Self::file(Path::new(&path));
@@ -132,7 +132,7 @@ impl GoogleCredentialSource {
     /// Reads a credentials file.
     ///
     /// # Errors
-    /// When the file cannot be read, or is invalid.
+    /// When the file cannot be read, is not JSON, has an unknown type, or lacks a field.
     pub fn file(path: &Path) -> Result<Self, TokenError> {
         let text = oauth::read_text_file(path, WHAT, oauth::FILE_LIMIT)?;
         Self::parse(&text).map_err(|problem| match problem {
@@ -216,7 +216,7 @@ impl GoogleCredentialSource {
 }
 
 impl GoogleClient {
-    /// Returns the cache key of a source. `subject` is the identity token of an external account. `None`: not cached, because the
+    /// The cache key of a source. `subject` is the identity token of an external account. `None`: not cached, because the
     /// metadata server is local, and the identity of the instance may change.
     pub(super) fn cache_key(&self, source: &GoogleCredentialSource, subject: Option<&IdentityToken>) -> Option<String> {
         match source {

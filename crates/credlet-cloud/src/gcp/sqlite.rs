@@ -80,7 +80,7 @@ impl<'a> SqliteFile<'a> {
         (utf8 && usable >= 480).then_some(Self { bytes, page, usable })
     }
 
-    /// Returns the root page of a table.
+    /// The root page of a table.
     fn root(&self, table: &str) -> Option<usize> {
         let mut root = None;
         self.for_each_row(1, &mut |columns| {
@@ -134,7 +134,7 @@ impl<'a> SqliteFile<'a> {
         self.bytes.get(start..start.checked_add(self.page)?)
     }
 
-    /// Returns the payload of a cell, including its overflow pages.
+    /// The payload of a cell, including its overflow pages.
     fn payload(&self, cell: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let mut rest = cell;
         let length = usize::try_from(varint(&mut rest)?).ok().filter(|length| *length <= MAX_ROW_SIZE)?;

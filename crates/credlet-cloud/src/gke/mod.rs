@@ -65,7 +65,7 @@ async fn token(args: &GkeArgs, platform: &Platform) -> Result<AccessToken, Token
     login.token(&google, &SCOPES).await
 }
 
-/// Adds to the error of the metadata server that there is no credentials file.
+/// Adds to the error of the metadata server that the credentials file is missing.
 fn no_file(error: TokenError) -> TokenError {
     match error {
         TokenError::NoCredentials { cloud, tried, .. } => {

@@ -82,7 +82,7 @@ fn provide(
     Ok(provider::empty_response(CacheKeyType::Registry))
 }
 
-/// Returns the server names to look up. Docker stores logins of Docker Hub under its oldest URL.
+/// The server names to look up. Docker stores logins of Docker Hub under its oldest URL.
 fn servers(registry: &str) -> Vec<&str> {
     match registry {
         "docker.io" => vec!["https://index.docker.io/v1/", "index.docker.io", "docker.io"],

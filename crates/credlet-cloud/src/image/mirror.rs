@@ -31,7 +31,7 @@ impl RegistryMirror {
     }
 }
 
-/// Returns the registry that `registry` mirrors.
+/// The registry that `registry` mirrors.
 pub(super) fn upstream_of<'a>(mirrors: &'a [MirrorList], registry: &str) -> Option<&'a str> {
     let all = mirrors.iter().flat_map(|mirrors| &mirrors.0);
     all.into_iter().find(|mirror| mirror.source == registry).map(|mirror| host(&mirror.registry))

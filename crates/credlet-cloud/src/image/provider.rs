@@ -31,7 +31,7 @@ pub(super) fn registry_host(request: &CredentialProviderRequest) -> Result<&str,
     }
 }
 
-/// Returns a response without credentials, for a registry of another provider. It is not cached, so that a login or a change of the
+/// A response without credentials, for a registry of another provider. It is not cached, so that a login or a change of the
 /// configuration takes effect at once.
 pub(super) fn empty_response(cache_key_type: CacheKeyType) -> CredentialProviderResponse {
     CredentialProviderResponse { cache_key_type, cache_duration: Some(Duration::ZERO), auth: BTreeMap::new() }

@@ -16,7 +16,7 @@ pub enum TokenError {
     /// A required setting is missing.
     #[error("missing {what}")]
     MissingSetting {
-        /// The setting.
+        /// Description of the setting, such as `environment variable X`.
         what: String,
         /// How to set it.
         hint: &'static str,
@@ -24,7 +24,7 @@ pub enum TokenError {
     /// A flag, an environment variable or a value in a file is invalid.
     #[error("invalid {setting}: {reason}")]
     InvalidSetting {
-        /// The setting.
+        /// Name of the flag, variable or field.
         setting: String,
         /// What is wrong with its value.
         reason: String,
@@ -38,7 +38,7 @@ pub enum TokenError {
         what: String,
         /// Path of the file.
         path: PathBuf,
-        /// Cause.
+        /// Why it cannot be read.
         reason: ReadError,
     },
     /// The content of a file is invalid.
@@ -64,15 +64,15 @@ pub enum TokenError {
     /// A token has expired.
     #[error("{what} expired at {at}")]
     Expired {
-        /// The token.
+        /// Description of the token.
         what: String,
-        /// Expiry.
+        /// Time at which it expired.
         at: Timestamp,
     },
     /// A server rejected the request.
     #[error("{host} rejected the request for {what}: {status}{}", code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Rejected {
-        /// The server.
+        /// `host:port` of the server.
         host: String,
         /// The requested object.
         what: String,
@@ -88,11 +88,11 @@ pub enum TokenError {
     Request {
         /// The requested object.
         what: String,
-        /// Cause.
+        /// Error of the connection or of the response.
         #[source]
         source: FetchError,
     },
-    /// Signing failed.
+    /// The key cannot sign, or the system provides no random numbers.
     #[error("failed to sign with {what}")]
     Sign {
         /// Description of the key.

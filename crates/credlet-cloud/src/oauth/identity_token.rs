@@ -35,10 +35,8 @@ impl IdentityToken {
         }
     }
 
-    /// Parses a token of an RFC 8693 type: a JWT, an ID token or a SAML 2.0 assertion.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse).
+    /// Parses a token of an RFC 8693 type: a JWT, an ID token or a SAML 2.0 assertion. Fails as
+    /// [`parse`](Self::parse).
     pub(crate) fn parse_as(text: &str, token_type: &str) -> Result<Self, &'static str> {
         match token_type.strip_prefix("urn:ietf:params:oauth:token-type:") {
             Some("jwt" | "id_token") => Self::parse(text),

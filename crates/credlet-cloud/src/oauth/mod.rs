@@ -32,7 +32,7 @@ pub(crate) use self::token_response::{parse_token_response, rejected};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessToken {
-    /// The token.
+    /// The token, without `Bearer`.
     pub token: Secret,
     /// Expiry. `None`: unknown.
     pub expires: Option<Timestamp>,

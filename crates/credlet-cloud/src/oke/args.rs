@@ -41,7 +41,7 @@ pub(super) struct OkeArgs {
 }
 
 impl OkeArgs {
-    /// Returns the first positional argument if it belongs to another command.
+    /// The first positional argument if it belongs to another command.
     pub(super) fn unexpected_command(&self) -> Option<&str> {
         let command: Vec<_> = self.command.iter().map(String::as_str).collect();
         match *command {

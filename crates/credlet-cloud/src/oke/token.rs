@@ -15,13 +15,13 @@ use credlet_http::fetch::percent_encode;
 /// Lifetime of a token: OCI accepts it for five minutes; one minute is reserved for clock skew.
 const LIFETIME: SignedDuration = SignedDuration::from_mins(4);
 
-/// Returns the URL to sign for. oci-cli uses this domain in every realm, including those with another domain, and clusters expect
+/// The URL to sign for. oci-cli uses this domain in every realm, including those with another domain, and clusters expect
 /// it.
 pub(super) fn endpoint(region: &str) -> String {
     format!("https://containerengine.{region}.oraclecloud.com")
 }
 
-/// Returns the signed token of a cluster.
+/// The signed token of a cluster.
 pub(super) fn token(
     cluster: &str,
     endpoint: &str,

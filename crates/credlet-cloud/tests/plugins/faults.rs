@@ -87,7 +87,7 @@ fn service_account(url: &str) -> String {
     json!({ "type": "service_account", "client_email": "a@b", "private_key": key().pem, "token_uri": url }).to_string()
 }
 
-/// Returns the credentials of an external account.
+/// The credentials of an external account.
 fn external(sandbox: &Sandbox, url: &str) -> Value {
     let file = sandbox.file("subject", jwt(r#"{"sub":"subject"}"#));
     json!({ "type": "external_account", "audience": "a", "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",

@@ -5,7 +5,7 @@ use crate::support::{FakeEndpoint, FakeReply, Sandbox, SeenRequest, granted};
 const TOKENS: &[u8] = include_bytes!("gcloud/access_tokens.db");
 const LOGINS: &[u8] = include_bytes!("gcloud/credentials.db");
 
-/// Returns a sandbox with two gcloud configurations, of ada and of bob.
+/// A sandbox with two gcloud configurations, of ada and of bob.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.file(".config/gcloud/access_tokens.db", TOKENS);

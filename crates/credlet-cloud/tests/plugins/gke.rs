@@ -12,7 +12,7 @@ fn account(email: &str, token_uri: &str) -> String {
     .to_string()
 }
 
-/// Returns the number of files in the token cache.
+/// The number of files in the token cache.
 fn cached_files(sandbox: &Sandbox) -> usize {
     files_in(&sandbox.home.path().join(".cache/credlet/gcp")).len()
 }
@@ -92,7 +92,7 @@ fn refreshes_application_default_login() {
     assert_eq!(fields, ["refresh_token", "cid", &percent_encode(secret.expose()), &percent_encode(refresh.expose())]);
 }
 
-/// Returns a token of another identity provider.
+/// A token of another identity provider.
 fn subject(name: &str) -> String {
     jwt(&format!(r#"{{"sub":"{name}"}}"#))
 }

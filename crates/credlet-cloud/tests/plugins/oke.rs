@@ -16,7 +16,7 @@ fn sandbox(more: &str) -> Sandbox {
     sandbox
 }
 
-/// Returns the URL in the token.
+/// The URL in the token.
 #[track_caller]
 fn url(run: &PluginRun) -> String {
     String::from_utf8(URL_SAFE.decode(run.token()).unwrap()).unwrap()

@@ -43,7 +43,7 @@ pub(super) fn check(
     checked.map_err(|denied| CacheAllowError::Program(denied.into()))
 }
 
-/// Returns whether `link` is the one for `command`.
+/// Whether `link` is the one for `command`.
 fn names(link: &OsStr, command: &str) -> bool {
     Path::new(link).file_name() == Some(OsStr::new(&format!("credlet-cache-{command}")))
 }
@@ -58,7 +58,7 @@ pub enum CacheAllowError {
     /// The plugin is not on the list.
     #[error("{reason} ({})", path.display())]
     Refused {
-        /// The list.
+        /// File of the list that refuses it.
         path: PathBuf,
         /// Why the list does not allow the plugin, or why it is invalid.
         reason: PolicyError,

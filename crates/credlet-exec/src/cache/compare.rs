@@ -35,7 +35,7 @@ pub(super) fn file_name(key: &CacheKey) -> String {
 }
 
 impl CacheInvocation {
-    /// Returns the fingerprints of the key's parts by name. `None`: the call is not cached.
+    /// The fingerprints of the key's parts by name. `None`: the call is not cached.
     fn fingerprints(&self) -> Option<BTreeMap<String, String>> {
         let (_, secret) = self.state.as_ref().ok()?;
         let line = |what: &str| credlet_api::escape_line(what);

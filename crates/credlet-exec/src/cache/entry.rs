@@ -109,13 +109,13 @@ impl CacheEntry {
         Some(Self { lifetime, expires_at, digest, rejected, generation, command, server, body })
     }
 
-    /// Returns whether the entry may be served at `now`. An entry from the future was stored before the clock was set back, and
+    /// Whether the entry may be served at `now`. An entry from the future was stored before the clock was set back, and
     /// is not served.
     pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
         now < self.lifetime.serve_until && self.lifetime.created.duration_since(now).as_secs() < 5
     }
 
-    /// Returns whether the entry may be served under these limits, which may be stricter than those it was stored under.
+    /// Whether the entry may be served under these limits, which may be stricter than those it was stored under.
     pub(super) fn is_fresh_for(&self, options: &CacheOptions, now: Timestamp) -> bool {
         let limit = if self.expires_at.is_some() { options.max_age } else { options.max_age.min(options.default_ttl) };
         let until = self.lifetime.created.checked_add(limit).unwrap_or(Timestamp::MAX);

@@ -76,7 +76,7 @@ impl PluginFailure {
         store.remove(&file_name(key))
     }
 
-    /// Returns the remaining cooldown of a failed login. `None`: the plugin may be run.
+    /// The remaining cooldown of a failed login. `None`: the plugin may be run.
     pub(super) fn cooldown(&self, now: Timestamp) -> Option<Duration> {
         if !self.login {
             return None;
@@ -92,7 +92,7 @@ pub(super) fn file_name(key: &CacheKey) -> String {
     format!("{key}.failed")
 }
 
-/// Returns whether a failed run counts as a login.
+/// Whether a failed run counts as a login.
 pub(super) fn was_login_attempt(options: &CacheOptions, took: Duration) -> bool {
     match options.storm_guard {
         StormGuard::On => true,
@@ -101,7 +101,7 @@ pub(super) fn was_login_attempt(options: &CacheOptions, took: Duration) -> bool 
     }
 }
 
-/// Returns whether the plugin is known to open a browser for logins.
+/// Whether the plugin is known to open a browser for logins.
 pub(super) fn opens_browser(options: &CacheOptions) -> bool {
     let name = Path::new(&options.command).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let has = |word: &str| options.args.iter().any(|arg| arg == word);

@@ -38,7 +38,7 @@ pub(super) fn paths(watch: &[PathBuf], env: &dyn Env) -> Vec<PathBuf> {
     known.into_iter().flatten().chain(watch.iter().cloned()).collect()
 }
 
-/// Returns the name of gcloud's active configuration.
+/// The name of gcloud's active configuration.
 fn gcloud_name(dir: &Path, env: &dyn Env) -> String {
     let named = env.var("CLOUDSDK_ACTIVE_CONFIG_NAME").and_then(|name| name.into_string().ok());
     let active = || {
@@ -48,7 +48,7 @@ fn gcloud_name(dir: &Path, env: &dyn Env) -> String {
     named.or_else(active).filter(|name| !name.is_empty() && !name.contains('/')).unwrap_or_else(|| "default".to_owned())
 }
 
-/// Returns the state of the file or directory at `path`: size, times, inode and a digest of its content. A missing file has a
+/// The state of the file or directory at `path`: size, times, inode and a digest of its content. A missing file has a
 /// state too.
 pub(super) fn fingerprint(path: &Path) -> Vec<u8> {
     let Ok(about) = path.metadata() else { return b"missing".to_vec() };

@@ -138,12 +138,12 @@ impl CacheInvocation {
         self.mode
     }
 
-    /// Returns whether entries are neither read nor stored.
+    /// Whether entries are neither read nor stored.
     pub(super) fn is_uncached(&self) -> bool {
         self.request.is_none() || self.options.no_store || self.mode == CacheMode::Off
     }
 
-    /// Returns whether the caller wants a new credential in place of the stored one.
+    /// Whether the caller wants a new credential in place of the stored one.
     pub(super) fn wants_refresh(&self) -> bool {
         self.options.force_refresh
             || self.mode == CacheMode::Refresh

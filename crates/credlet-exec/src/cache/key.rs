@@ -95,7 +95,7 @@ impl KeyPart {
         }
     }
 
-    /// Returns a keyed digest of the part, for comparing calls. The value cannot be guessed from it without the secret.
+    /// A keyed digest of the part, for comparing calls. The value cannot be guessed from it without the secret.
     pub(super) fn fingerprint(&self, secret: &EntrySecret) -> String {
         let length = (self.name.len() as u64).to_le_bytes();
         let hash = secret.digest("input").chain_update(length).chain_update(&self.name).chain_update(&*self.bytes);
@@ -109,7 +109,7 @@ impl fmt::Debug for KeyPart {
     }
 }
 
-/// Returns all parts of the key, in a fixed order.
+/// All parts of the key, in a fixed order.
 pub(super) fn parts(options: &CacheOptions, request: &CacheRequest, program: &Path, env: &dyn Env) -> Vec<KeyPart> {
     let path = program.as_os_str();
     let user = account::effective_user_id();
@@ -175,7 +175,7 @@ fn program_file(program: &Path) -> Vec<u8> {
     [device, inode, size, seconds, nanos].iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Returns the same for a program among the arguments, as in `python3 /opt/plugin.py` and `env X=y /opt/plugin`. `None`: the
+/// The same for a program among the arguments, as in `python3 /opt/plugin.py` and `env X=y /opt/plugin`. `None`: the
 /// argument does not name a program.
 fn script(arg: &str, env: &dyn Env) -> Option<Vec<u8>> {
     const EXTENSIONS: [&str; 12] = ["bash", "cjs", "jar", "js", "lua", "mjs", "php", "pl", "py", "pyz", "rb", "sh"];
@@ -188,7 +188,7 @@ fn script(arg: &str, env: &dyn Env) -> Option<Vec<u8>> {
     (named || has_execute_permission(&about)).then(|| program_file(&path))
 }
 
-/// Returns the plugin's environment without session variables, sorted.
+/// The plugin's environment without session variables, sorted.
 fn variables(options: &CacheOptions, env: &dyn Env) -> Vec<(OsString, OsString)> {
     let forced = EnvInheritance::Only(options.env.clone());
     let mut variables = env.vars();
@@ -207,7 +207,7 @@ fn variables(options: &CacheOptions, env: &dyn Env) -> Vec<(OsString, OsString)>
     variables
 }
 
-/// Returns the fields of the client's request that this version of credlet does not know, but the plugin may.
+/// The fields of the client's request that this version of credlet does not know, but the plugin may.
 fn unknown_fields(info: &OsStr) -> Option<Vec<u8>> {
     // `interactive`, `response` and the lock file differ from call to call.
     const SPEC: [&str; 4] = ["cluster", "interactive", "lockFilePath", "response"];

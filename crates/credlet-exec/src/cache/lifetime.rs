@@ -66,12 +66,12 @@ pub(super) fn expiry(status: &ExecCredentialStatus) -> Option<Timestamp> {
     known.into_iter().flatten().min()
 }
 
-/// Returns the plugin's `expirationTimestamp`. Go's zero time, in the year 1, means that it is unset.
+/// The plugin's `expirationTimestamp`. Go's zero time, in the year 1, means that it is unset.
 pub(super) fn stated_expiry(status: &ExecCredentialStatus) -> Option<Timestamp> {
     status.expiration_timestamp.filter(|at| at.to_zoned(jiff::tz::TimeZone::UTC).year() > 1)
 }
 
-/// Returns the expiry of an EKS token, which is a presigned STS request with its date.
+/// The expiry of an EKS token, which is a presigned STS request with its date.
 fn presigned(token: &Secret) -> Option<Timestamp> {
     let request = token.expose().strip_prefix("k8s-aws-v1.")?;
     let request = Zeroizing::new(URL_SAFE_NO_PAD.decode(request.trim_end_matches('=')).ok()?);
@@ -87,7 +87,7 @@ fn certificate(status: &ExecCredentialStatus) -> Option<Timestamp> {
     Timestamp::from_second(leaf.validity().not_after.timestamp()).ok()
 }
 
-/// Returns whether a token is valid for one request only: a proof-of-possession token (`typ` `pop`) has a nonce.
+/// Whether a token is valid for one request only: a proof-of-possession token (`typ` `pop`) has a nonce.
 pub(super) fn is_single_use(token: &Secret) -> bool {
     #[derive(Deserialize)]
     struct Header {

@@ -102,7 +102,7 @@ impl CacheInvocation {
         lock.map(Some)
     }
 
-    /// Returns the response or failure that another process has stored while this one waited for the lock.
+    /// The response or failure that another process has stored while this one waited for the lock.
     fn result_of_other_process(
         &mut self,
         store: &Store,

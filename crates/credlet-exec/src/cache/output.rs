@@ -52,7 +52,7 @@ pub(super) fn decode(stdout: &[u8], request: &CacheRequest) -> Option<DecodedOut
 
 const DATE: &[u8] = b"expirationTimestamp";
 
-/// Returns whether both are of `v1` and `v1beta1`, which differ only in their name.
+/// Whether both are of `v1` and `v1beta1`, which differ only in their name.
 fn is_same_schema(one: ApiVersion, other: ApiVersion) -> bool {
     let newer = [ApiVersion::V1, ApiVersion::V1beta1];
     newer.contains(&one) && newer.contains(&other)

@@ -14,7 +14,7 @@ impl CacheRequest {
     /// Parses `KUBERNETES_EXEC_INFO`.
     ///
     /// # Errors
-    /// If it is invalid. The plugin should be run then, so that it reports the error.
+    /// If it is not an ExecCredential. The plugin should be run then, so that it reports the error.
     pub fn from_env(env: &dyn Env) -> Result<Self, ExecInfoError> {
         let info_json = env.var(EXEC_INFO_ENV).unwrap_or_default();
         match ExecInfo::decode(info_json.as_encoded_bytes()) {
@@ -27,7 +27,7 @@ impl CacheRequest {
         }
     }
 
-    /// Returns whether the client reports that the server rejected its last credential. Only `v1alpha1` has a field for that.
+    /// Whether the client reports that the server rejected its last credential. Only `v1alpha1` has a field for that.
     pub(super) fn was_rejected(&self) -> bool {
         self.spec.response.as_ref().is_some_and(|response| response.code == 401)
     }

@@ -43,7 +43,7 @@ impl std::fmt::Debug for EntrySecret {
 }
 
 impl EntrySecret {
-    /// Returns a constant secret, for calls that store nothing and for tests.
+    /// A constant secret, for calls that store nothing and for tests.
     pub(super) fn unkeyed() -> Self {
         Self(Zeroizing::default())
     }
@@ -58,7 +58,7 @@ impl EntrySecret {
         Sha256::new().chain_update(*self.0).chain_update(length).chain_update(purpose)
     }
 
-    /// Returns an identifier of the secret, which is stored in its entries.
+    /// An identifier of the secret, which is stored in its entries.
     pub(super) fn generation(&self) -> String {
         credlet_api::hex(&self.digest("generation").finalize()[..8])
     }
@@ -100,14 +100,14 @@ impl CacheState {
         Ok((state, secret))
     }
 
-    /// Returns the secret of the entries in `cache_dir` if it exists.
+    /// The secret of the entries in `cache_dir` if it exists.
     pub(super) fn existing_secret(env: &dyn Env, cache_dir: &Path) -> Option<EntrySecret> {
         let shared = path(env).and_then(|path| Store::open_existing(&path).ok().flatten());
         let store = shared.or_else(|| Store::open_existing(cache_dir).ok().flatten())?;
         EntrySecret::decode(&store.read(SECRET).ok()??)
     }
 
-    /// Returns the secret. The first call creates it.
+    /// The secret. The first call creates it.
     pub(super) fn secret(&self) -> Result<EntrySecret, StoreError> {
         let Self(store) = self;
         let read = || Ok::<_, StoreError>(store.read(SECRET)?.and_then(|bytes| EntrySecret::decode(&bytes)));
@@ -219,7 +219,7 @@ fn empty(dir: &Path) -> Result<usize, StoreError> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to invalidate cached credentials in {}: {reason}", path.display())]
 pub struct CacheInvalidateError {
-    /// The directory.
+    /// Directory in which entries may remain.
     pub path: PathBuf,
     /// Why it failed.
     pub reason: StoreError,

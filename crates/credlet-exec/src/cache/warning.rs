@@ -12,7 +12,7 @@ use crate::store::{SealError, StoreError};
 pub enum CacheWarning {
     /// Another process holds the lock and runs the plugin.
     WaitingForLock {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// Process id of the lock holder, if known.
         holder: Option<u32>,
@@ -32,7 +32,7 @@ pub enum CacheWarning {
     NotAllowed(CacheAllowError),
     /// The plugin could not be started, timed out or exceeded a limit.
     RunFailed {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// Why the run failed.
         reason: RunError,
@@ -41,18 +41,18 @@ pub enum CacheWarning {
     NotFound(crate::LookupError),
     /// The run that this process waited for failed.
     SharedFailure {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// The plugin's sanitized standard error.
         message: String,
     },
     /// The last login failed, and its cooldown has not passed.
     LoginCooldown {
-        /// The plugin.
+        /// Command of the plugin, as configured.
         command: String,
         /// The plugin's sanitized standard error.
         message: String,
-        /// Remaining cooldown.
+        /// Time until the plugin may be run again.
         remaining: Duration,
     },
 }

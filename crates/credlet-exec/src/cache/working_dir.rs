@@ -9,7 +9,7 @@ const PATH_WORDS: [&str; 8] = ["FILE", "PATH", "DIR", "CONFIG", "HOME", "CERT", 
 /// An argument with more parts counts as a relative path without looking up each part.
 const MAX_PARTS: usize = 64;
 
-/// Returns whether an argument is or contains a path relative to `dir`: it is written as one (`./x`, `../x`), or a part of it
+/// Whether an argument is or contains a path relative to `dir`: it is written as one (`./x`, `../x`), or a part of it
 /// names an existing file. `--cluster-name blue` is not a path, unless there is a file `blue`.
 pub(super) fn is_relative_argument(argument: &str, dir: &Path) -> bool {
     // Names of AWS resources would be looked up in seven parts.
@@ -25,7 +25,7 @@ pub(super) fn is_relative_argument(argument: &str, dir: &Path) -> bool {
     whole.into_iter().chain(parts(argument)).chain(attached).any(|part| is_relative_path(part, dir))
 }
 
-/// Returns the same for the value of a variable. Looking up every value would take too long, so a value that is not written as a
+/// The same for the value of a variable. Looking up every value would take too long, so a value that is not written as a
 /// path counts only if the variable's name suggests one.
 pub(super) fn is_relative_variable(name: &OsStr, value: &OsStr, dir: &Path) -> bool {
     let Some(value) = value.to_str().filter(|value| !value.is_empty()) else { return false };

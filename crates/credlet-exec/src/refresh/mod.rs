@@ -57,7 +57,7 @@ pub trait Source: Send + Sync + 'static {
 /// Result of a successful [`Source::fetch`].
 #[derive(Clone, Debug)]
 pub struct FetchedValue<V> {
-    /// The value.
+    /// The value to cache.
     pub value: V,
     /// Expiry. `None`: valid until the server rejects it.
     pub expires: Option<Timestamp>,
@@ -130,7 +130,7 @@ impl<S: Source> RefreshingCache<S> {
     /// Cancel-safe: the fetch continues for other callers.
     ///
     /// # Errors
-    /// Returns the error of the shared fetch, or of the previous one until its backoff has elapsed.
+    /// The error of the shared fetch, or of the previous one until its backoff has elapsed.
     pub async fn get(&self) -> Result<Arc<CachedValue<S::Value>>, Arc<S::Error>> {
         if let Some(entry) = self.fresh() {
             return Ok(entry);
@@ -147,7 +147,7 @@ impl<S: Source> RefreshingCache<S> {
     /// [`RefreshPolicy::min_interval`] ago. The caller should then report the rejection.
     ///
     /// # Errors
-    /// Returns the error of the fetch. The rejected value stays cached, since the server may have been wrong.
+    /// The error of the fetch. The rejected value stays cached, since the server may have been wrong.
     pub async fn replace(
         &self,
         rejected: &CachedValue<S::Value>,
@@ -164,7 +164,7 @@ impl<S: Source> RefreshingCache<S> {
     /// ([`RefreshPolicy::backoff_initial`] to [`RefreshPolicy::reestablish_backoff_max`]).
     ///
     /// # Errors
-    /// Returns the error of the fetch, or of the previous one until its backoff has elapsed.
+    /// The error of the fetch, or of the previous one until its backoff has elapsed.
     pub async fn reestablish(&self, generation: u64) -> Result<Arc<CachedValue<S::Value>>, Arc<S::Error>> {
         self.handle.shared.reestablish(generation).result().await
     }

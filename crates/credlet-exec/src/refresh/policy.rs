@@ -41,13 +41,13 @@ impl Default for RefreshPolicy {
 }
 
 impl RefreshPolicy {
-    /// Returns the backoff after a failure that followed `failures` consecutive ones.
+    /// The backoff after a failure that followed `failures` consecutive ones.
     pub(super) fn backoff(&self, failures: u32) -> Duration {
         let doubled = self.backoff_initial.saturating_mul(2_u32.saturating_pow(failures));
         doubled.min(self.backoff_max).mul_f64(1.0 - self.jitter.clamp(0.0, 1.0) * fastrand::f64())
     }
 
-    /// Returns the delay before an endpoint is re-established that was lost soon after each of the last `attempts`
+    /// The delay before an endpoint is re-established that was lost soon after each of the last `attempts`
     /// attempts.
     pub(super) fn reestablish_delay(&self, attempts: u32) -> Duration {
         match attempts.checked_sub(1) {

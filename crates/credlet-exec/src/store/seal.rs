@@ -28,7 +28,7 @@ impl fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Uses the key in `keyring`. Returns `None` if there is no key yet, so that no sealed entry can exist.
+    /// Uses the key in `keyring`. Returns `None` before the first key is stored, so that no sealed entry can exist.
     ///
     /// # Errors
     /// Fails if the keyring is unavailable, locked or does not respond.

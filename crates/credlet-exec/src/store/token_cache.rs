@@ -17,7 +17,7 @@ pub struct TokenCache {
 }
 
 impl TokenCache {
-    /// Uses `$XDG_CACHE_HOME/credlet/NAME`, else `~/.cache/credlet/NAME`. Returns `None` if there is no home directory.
+    /// Uses `$XDG_CACHE_HOME/credlet/NAME`, else `~/.cache/credlet/NAME`. Returns `None` if the home directory is unknown.
     pub fn in_cache_dir(env: &dyn Env, name: &str) -> Option<Self> {
         let configured = env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
         let base = configured.or_else(|| Some(env.home_dir()?.join(".cache")))?;

@@ -104,7 +104,7 @@ async fn non_interactive_plugin_does_not_get_the_terminal() {
     assert!(pty.wait().success(), "{}", pty.screen());
 }
 
-/// Returns whether the plugin would run interactively, without running it.
+/// Whether the plugin would run interactively, without running it.
 async fn is_interactive(mode: InteractiveMode, terminal: bool, stdin_unavailable: Option<&str>) -> Result<bool, Error> {
     use credlet_exec::{CommandSpec, CompletedProcess, ProcessRunner, RunError, StdinSource};
     use std::future::Future;

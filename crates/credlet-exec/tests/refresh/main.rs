@@ -20,7 +20,7 @@ fn unauthorized() -> FailedResponse {
     FailedResponse { code: 401, ..FailedResponse::default() }
 }
 
-/// Returns a cache whose source performs `steps` in order and repeats the last one.
+/// A cache with a source that performs `steps` in order and repeats the last one.
 fn cache(steps: impl IntoIterator<Item = Step>) -> (RefreshingCache<ScriptedSource>, ManualClock) {
     let clock = ManualClock::new("2030-01-02T03:04:05Z".parse().unwrap());
     let policy = {

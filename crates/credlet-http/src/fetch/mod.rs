@@ -83,8 +83,7 @@ impl HttpFetcher {
     /// Sends the request and reads the whole response. Requires a tokio runtime with time and I/O enabled.
     ///
     /// # Errors
-    /// Returns an error if the policy forbids the request, the connection fails, or a limit is exceeded. Error statuses
-    /// are responses.
+    /// If the policy forbids the request, the connection fails, or a limit is exceeded. Error statuses are responses.
     pub async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let server = ServerAddr::parse(&request.url).map_err(|source| FetchError::Address {
             host: policy::host_for_message(&request.url),

@@ -88,7 +88,7 @@ impl Plaintext {
     }
 }
 
-/// Returns whether the host is this machine or a metadata service: neither is behind a proxy.
+/// Whether the host is this machine or a metadata service: neither is behind a proxy.
 pub(super) fn is_local(host: &str) -> bool {
     Plaintext::LinkLocal.allows(host)
 }
@@ -115,13 +115,13 @@ fn is_link_local(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| matches!(address.to_canonical(), IpAddr::V4(v4) if v4.is_link_local()))
 }
 
-/// Returns whether the host is the domain or a subdomain of it.
+/// Whether the host is the domain or a subdomain of it.
 fn is_within(host: &str, domain: &str) -> bool {
     let host = host.to_ascii_lowercase();
     host.strip_suffix(&*domain.to_ascii_lowercase()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Returns the redirect target if it is on this server.
+/// The redirect target if it is on this server.
 pub(super) fn on_same_server(location: &str, server: &ServerAddr) -> Option<String> {
     if location.starts_with('/') && !location.starts_with("//") {
         return Some(location.to_owned());
@@ -131,7 +131,7 @@ pub(super) fn on_same_server(location: &str, server: &ServerAddr) -> Option<Stri
     same.then(|| location.to_owned())
 }
 
-/// Returns the host of a possibly invalid URL for a message: without user info, path and query.
+/// The host of a possibly invalid URL for a message: without user info, path and query.
 pub(super) fn host_for_message(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -112,12 +112,12 @@ impl FetchRequest {
         Self { limits, ..self }
     }
 
-    /// Returns whether redirects may be followed: only for requests without a body.
+    /// Whether redirects may be followed: only for requests without a body.
     pub(super) fn follows_redirects(&self) -> bool {
         self.method == Method::GET
     }
 
-    /// Builds the HTTP request for this URL. Returns `None` if path or query are invalid.
+    /// Builds the HTTP request for this URL. Returns `None` if path or query have characters that no URI allows.
     pub(super) fn to_http(&self, url: &str) -> Option<Request<RequestBody>> {
         let payload = self.body.clone().map_or_else(RequestBody::empty, RequestBody::from);
         let mut request = Request::builder().method(self.method.clone()).uri(url).body(payload).ok()?;

@@ -389,7 +389,7 @@ async fn goaway_storm_never_doubles_a_post() {
     );
 }
 
-/// Route whose first connection fails at one of its first writes. Later connections work.
+/// Route on which the first connection fails at one of its first writes. Later connections work.
 #[derive(Debug)]
 struct Brittle {
     at: SocketAddr,

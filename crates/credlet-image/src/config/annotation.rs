@@ -1,6 +1,6 @@
 //! Validation of annotation keys, as in Kubernetes' `IsQualifiedName`.
 
-/// Returns the problem of an invalid annotation key. Case is ignored.
+/// The problem of an invalid annotation key. Case is ignored.
 pub(super) fn fault(key: &str) -> Option<&'static str> {
     let key = key.to_lowercase();
     let (prefix, name) = match key.split_once('/') {

@@ -38,7 +38,7 @@ pub struct ProviderConfig {
     pub default_cache_duration: Duration,
     /// API version of the request.
     pub api_version: ProviderApiVersion,
-    /// Arguments.
+    /// Arguments, which may contain secrets.
     pub args: Vec<Secret>,
     /// Environment variables beside the inherited ones.
     pub env: Vec<ProviderEnvVar>,
@@ -82,7 +82,7 @@ pub enum CacheType {
 /// Location of a provider in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigOrigin {
-    /// File.
+    /// File that defines the provider.
     pub file: PathBuf,
     /// Line on which the provider begins.
     pub line: usize,
@@ -94,7 +94,7 @@ impl ImageProvidersConfig {
     /// Reads a file, or all `.json`, `.yaml` and `.yml` files of a directory in the order of their names.
     ///
     /// # Errors
-    /// If the configuration is invalid. Reports all problems at once.
+    /// All problems of the files.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
         let mut hash = Sha256::new();

@@ -30,13 +30,13 @@ impl fmt::Display for ConfigError {
 /// A problem of a configuration and its location: `/etc/x.yaml:8: providers[2] (ecr): …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderConfigProblem {
-    /// File.
+    /// File with the problem, or the directory of the binaries.
     pub file: PathBuf,
     /// Line, or 0 if the problem concerns no particular line.
     pub line: usize,
     /// Provider, if the problem concerns one.
     pub provider: Option<ProviderRef>,
-    /// The problem.
+    /// Kind of the problem, with its details.
     pub reason: ProviderConfigFault,
 }
 
@@ -120,12 +120,12 @@ pub enum ProviderConfigFault {
     /// `matchImages` is empty.
     #[error("missing `matchImages`: must have at least one pattern")]
     NoMatchImages,
-    /// A pattern is invalid.
+    /// A pattern is not a registry location.
     #[error("invalid pattern `{pattern}` in `matchImages`: {reason}")]
     MatchImage {
-        /// The pattern.
+        /// The pattern, with control characters escaped.
         pattern: String,
-        /// The cause.
+        /// Why it is not a registry location.
         reason: LocationError,
     },
     /// `defaultCacheDuration` is missing.
@@ -148,9 +148,9 @@ pub enum ProviderConfigFault {
     AnnotationKey {
         /// Name of the list.
         list: &'static str,
-        /// The key.
+        /// The key, with control characters escaped.
         key: String,
-        /// The problem.
+        /// Rule that the key violates.
         reason: &'static str,
     },
     /// An annotation key occurs twice.
@@ -158,7 +158,7 @@ pub enum ProviderConfigFault {
     DuplicateAnnotationKey {
         /// Name of the list.
         list: &'static str,
-        /// The key.
+        /// The key, with control characters escaped.
         key: String,
     },
     /// Annotation keys are in both lists.

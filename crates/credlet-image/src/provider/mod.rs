@@ -69,7 +69,7 @@ pub struct ProviderResponse {
 }
 
 impl ProviderResponse {
-    /// Returns whether the response may be used for this image.
+    /// Whether the response may be used for this image.
     fn covers(&self, image: &ImageName) -> bool {
         match self.scope {
             CacheKeyType::Image => self.image == image.as_str(),
@@ -109,7 +109,7 @@ impl Provider {
         Arc::new(Self { config, context, counters, state, last_scope, last_stderr })
     }
 
-    /// Returns a cached response of a provider that needs no service account.
+    /// A cached response of a provider that needs no service account.
     pub(crate) fn cached_without_account(&self, image: &ImageName) -> Option<Arc<ProviderResponse>> {
         if self.config.service_account.is_some() { None } else { self.cached(image, &[]) }
     }
@@ -161,7 +161,7 @@ impl Provider {
         state.in_flight.invalidate_failures();
     }
 
-    /// Returns the number of cached responses.
+    /// The number of cached responses.
     pub(crate) fn len(&self) -> usize {
         self.lock().cache.len()
     }

@@ -164,7 +164,7 @@ enum RunFailure {
     NotFinished(RunError),
 }
 
-/// Returns the path of a provider binary. It always contains a `/`, so that `$PATH` is never searched, which the kubelet does for the
+/// The path of a provider binary. It always contains a `/`, so that `$PATH` is never searched, which the kubelet does for the
 /// directory `.`.
 pub(crate) fn binary_path(bin_dir: &Path, name: &str) -> String {
     let dir = bin_dir.display().to_string();

@@ -173,7 +173,7 @@ async fn does_not_cache_echoed_token() {
     assert_eq!(crate::passwords(&found), ["own"]);
 }
 
-/// Returns a JWT with this expiry.
+/// A JWT with this expiry.
 fn token_until(end: i64, number: usize) -> Secret {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;

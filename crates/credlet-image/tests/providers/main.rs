@@ -91,7 +91,7 @@ impl Sandbox {
     }
 }
 
-/// Returns a complete response in v1.
+/// A complete response in v1.
 fn response_json(scope: &str, lifetime: Option<&str>, auths: &[(&str, &str, &str)]) -> String {
     let auth: serde_json::Map<_, _> = auths
         .iter()

@@ -99,7 +99,7 @@ impl TestCluster {
         credlet_kube::client(self.options(self.resolve(&exec_user(plugin, "Never")))).unwrap()
     }
 
-    /// Returns the paths of all requests so far that contain `part`.
+    /// The paths of all requests so far that contain `part`.
     fn paths(&self, part: &str) -> Vec<String> {
         self.server.requests().into_iter().map(|seen| seen.path).filter(|path| path.contains(part)).collect()
     }

@@ -42,7 +42,7 @@ impl Files {
     }
 }
 
-/// Returns a kubeconfig with a context `c` for this cluster and user, each in flow style.
+/// A kubeconfig with a context `c` for this cluster and user, each in flow style.
 fn kubeconfig(cluster: &str, user: &str) -> String {
     format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\

@@ -56,7 +56,7 @@ fn load(files: &[File]) -> (Files, Kubeconfig) {
     (here, kubeconfig)
 }
 
-/// Returns all entries as text.
+/// All entries as text.
 fn shown(kubeconfig: &Kubeconfig) -> Vec<String> {
     let value = |text: &str| if text.is_empty() { String::new() } else { text.to_owned() };
     let clusters = kubeconfig.clusters().map(|entry| {

@@ -4,12 +4,12 @@ use credlet_kubeconfig::{ConfigOverrides, ConfigProblem, KubeconfigError, Loadin
 
 use super::{EXEC, Files, SERVER, kubeconfig, load, refuse, resolve, resolve_with};
 
-/// Returns the problems of this user.
+/// The problems of this user.
 fn user(user: &str) -> String {
     refuse(&kubeconfig(SERVER, user)).replace("kubeconfig, line 8: user \"u\": ", "")
 }
 
-/// Returns the problems of this cluster.
+/// The problems of this cluster.
 fn cluster(cluster: &str) -> String {
     let error = refuse(&kubeconfig(cluster, ""));
     // Missing fields are reported at the beginning of the cluster.

@@ -34,7 +34,7 @@ fn address(url: &str) -> SocketAddr {
     url.strip_prefix("http://").unwrap().split('/').next().unwrap().parse().unwrap()
 }
 
-/// Returns the callback URL to which the issuer redirects `browser`.
+/// The callback URL to which the issuer redirects `browser`.
 fn callback(browser: &mut BrowserProfile, url: &str) -> String {
     let host = format!("http://localhost:{}", address(url).port());
     let taken = browser.follow_to(url, &host);

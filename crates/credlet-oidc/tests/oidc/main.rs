@@ -112,7 +112,7 @@ impl Sandbox {
         }
     }
 
-    /// Returns the file of the stored login.
+    /// The file of the stored login.
     fn file(&self) -> std::path::PathBuf {
         let files = std::fs::read_dir(self.dir.path().join("tokens")).unwrap();
         let mut files = files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_none());

@@ -233,21 +233,21 @@ pub enum RunError {
     ArgumentTooLong {
         /// Position of the argument, or name of the variable.
         what: String,
-        /// Actual length.
+        /// Length as the kernel counts it: `NAME=value` and a NUL byte.
         bytes: usize,
-        /// Maximum length.
+        /// Maximum of the kernel, in bytes.
         limit: usize,
     },
     /// All arguments and variables together exceed the limit of the operating system.
     #[error("arguments and environment are too long: {bytes} bytes exceed the system limit")]
     ArgumentsTooLarge {
-        /// Actual length.
+        /// Sum of the lengths as the kernel counts them.
         bytes: usize,
     },
     /// The process exceeded [`RunLimits::timeout`].
     #[error("timed out after {limit:?}")]
     TimedOut {
-        /// The limit.
+        /// Value of [`RunLimits::timeout`].
         limit: Duration,
         /// The last bytes of standard error.
         stderr: Zeroizing<Vec<u8>>,
@@ -255,7 +255,7 @@ pub enum RunError {
     /// The process exceeded [`RunLimits::max_stdout`].
     #[error("standard output exceeded the limit of {limit} bytes")]
     OutputTooLarge {
-        /// The limit.
+        /// Value of [`RunLimits::max_stdout`], in bytes.
         limit: usize,
         /// The last bytes of standard error.
         stderr: Zeroizing<Vec<u8>>,

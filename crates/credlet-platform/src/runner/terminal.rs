@@ -7,7 +7,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_current_process_group, kill_process_group, waitid};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
-/// Returns the process group of this process if it is the terminal's foreground group. A background process must not
+/// The process group of this process if it is the terminal's foreground group. A background process must not
 /// take the terminal.
 ///
 /// In a PID namespace that was entered without a new session, the group is outside of the namespace and its id is 0, for

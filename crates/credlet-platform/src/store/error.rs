@@ -21,13 +21,13 @@ pub enum StoreError {
     /// Accessible to other users.
     #[error("must not be accessible to other users: mode is {mode:04o}")]
     NotPrivate {
-        /// Permission bits.
+        /// Permission bits of the file or directory.
         mode: u32,
     },
     /// The file exceeds the size limit.
     #[error("too large: must be at most {limit} bytes")]
     TooLarge {
-        /// The limit.
+        /// Maximum size in bytes.
         limit: u64,
     },
     /// A name that is not allowed, for example one with a separator.

@@ -134,7 +134,7 @@ fn leads_to(path: &[String], object: Option<ObjectRef<'_>>, subresource: &str) -
 }
 
 impl<'a> ObjectRef<'a> {
-    /// Returns the object of a path and whether the path requests a watch. `/api/v1/watch/pods` and
+    /// The object of a path and whether the path requests a watch. `/api/v1/watch/pods` and
     /// `/api/v1/proxy/nodes/x` are the deprecated forms of `?watch=true` and `/api/v1/nodes/x/proxy`.
     pub(super) fn at(path: &'a [String]) -> (bool, Option<Self>) {
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();

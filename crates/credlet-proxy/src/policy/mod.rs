@@ -47,7 +47,7 @@ impl Policy {
         !self.read_only && self.deny.is_empty() && self.allow.is_empty()
     }
 
-    /// Returns the rule that the request violates.
+    /// The rule that the request violates.
     fn violation(&self, attributes: &RequestAttributes<'_>) -> Option<String> {
         if self.read_only && !attributes.verb.reads() && !is_self_review(attributes) {
             return Some("--read-only".to_owned());
@@ -91,7 +91,7 @@ pub(crate) struct PolicySet {
 }
 
 impl PolicySet {
-    /// Returns `None` if there are no rules, so that no request needs to be checked.
+    /// Returns `None` without rules, so that no request needs to be checked.
     pub(crate) fn new(policies: Vec<Policy>, server_path: &str) -> Result<Option<Self>, AmbiguousPath> {
         let policies: Vec<_> = policies.into_iter().filter(|policy| !policy.is_empty()).collect();
         if policies.is_empty() {

@@ -22,7 +22,7 @@ pub enum DenyRule {
     Debug,
     /// Requesting service account tokens, which are valid without the proxy.
     Token,
-    /// Impersonation.
+    /// Requests with `Impersonate-…` headers.
     Impersonate,
 }
 

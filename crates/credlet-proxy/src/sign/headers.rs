@@ -35,7 +35,7 @@ impl HeaderSigner {
     /// Uses fixed headers.
     ///
     /// # Errors
-    /// If a name or value is invalid. The error does not contain the value.
+    /// If HTTP does not allow a name or value. The error does not contain the value.
     pub fn fixed<'a>(headers: impl IntoIterator<Item = (&'a str, &'a Secret)>) -> Result<Self, SignError> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {

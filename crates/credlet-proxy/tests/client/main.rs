@@ -1,4 +1,4 @@
-//! Client tests: kubeconfigs whose plugin returns an exec proxy.
+//! Client tests: kubeconfigs with a plugin that returns an exec proxy.
 //!
 //! The proxies are real processes on real sockets. They hold a client certificate that the client never sees, and the
 //! server accepts no other.

@@ -413,7 +413,7 @@ async fn shutdown_drains_requests_in_flight() {
     assert_eq!(within(proxy.running).await.unwrap(), ShutdownReason::Requested);
 }
 
-/// A signer whose token closes slowly.
+/// A signer with a token that closes slowly.
 #[derive(Debug)]
 struct SlowCloseSigner {
     closing: std::sync::mpsc::Sender<()>,

@@ -64,7 +64,7 @@ impl rustls::sign::Signer for TouchSigner {
     }
 }
 
-/// A certificate whose key needs a touch and can be removed.
+/// A certificate with a key that needs a touch and can be removed.
 #[derive(Debug)]
 struct Card {
     identity: TlsIdentity,

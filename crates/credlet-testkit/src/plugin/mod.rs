@@ -50,6 +50,7 @@ pub struct TestPlugin {
 }
 
 /// # Construction
+/// Each method saves the script, so that a run that starts later sees it.
 impl TestPlugin {
     /// Creates a plugin that exits at once with code 0 and no output. The methods below add steps.
     pub fn new() -> Self {
@@ -85,6 +86,7 @@ impl TestPlugin {
 }
 
 /// # Credentials
+/// Steps that print an `ExecCredential`, and changes to the last one.
 impl TestPlugin {
     /// Prints an `ExecCredential` with this token, in the requested version. `{password}` in the token is
     /// replaced by the last line that [`asks_for_a_password`](Self::asks_for_a_password) read.
@@ -147,6 +149,7 @@ impl TestPlugin {
 }
 
 /// # Other steps
+/// They are performed in the order of the calls.
 impl TestPlugin {
     /// Prints to stdout, without adding a newline.
     pub fn prints(self, text: impl Into<String>) -> Self {
@@ -173,7 +176,7 @@ impl TestPlugin {
         self.doing(Step::Close { stream })
     }
 
-    /// Sleeps.
+    /// Sleeps before the next step.
     pub fn sleeps(self, time: Duration) -> Self {
         self.doing(Step::Sleep { ms: u64::try_from(time.as_millis()).expect("a short sleep") })
     }
@@ -254,6 +257,7 @@ impl TestPlugin {
 }
 
 /// # Running
+/// How a client under test finds and starts the plugin.
 impl TestPlugin {
     /// The program to run.
     pub fn command(&self) -> PathBuf {
@@ -285,6 +289,7 @@ impl TestPlugin {
 }
 
 /// # Observation
+/// What the runs so far did.
 impl TestPlugin {
     /// Returns the number of runs.
     pub fn runs(&self) -> usize {

@@ -21,7 +21,7 @@ pub struct PluginReport {
     pub cwd: PathBuf,
     /// Its own process.
     pub pid: i32,
-    /// Its parent.
+    /// Its parent; `None` outside the PID namespace.
     pub parent: Option<i32>,
     /// Its process group.
     pub process_group: i32,

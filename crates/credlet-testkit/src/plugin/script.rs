@@ -45,9 +45,9 @@ pub(super) enum Step {
 /// An output of the plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputStream {
-    /// Standard output.
+    /// Standard output, where clients expect the credential.
     Stdout,
-    /// Standard error.
+    /// Standard error, which clients may show to the user.
     Stderr,
 }
 

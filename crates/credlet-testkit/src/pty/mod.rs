@@ -100,7 +100,7 @@ impl Pty {
         Self { master: master.into(), name, child, screen }
     }
 
-    /// Sends input.
+    /// Sends input as if it were typed. Fails the test if the terminal is closed.
     pub fn send(&mut self, bytes: &[u8]) {
         self.master.write_all(bytes).expect("the terminal to be open");
     }

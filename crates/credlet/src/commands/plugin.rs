@@ -66,7 +66,7 @@ Examples:
 With a link credlet-eks in the PATH, change the command in a kubeconfig of `aws eks update-kubeconfig`:
   command: aws    →    command: credlet-eks";
 
-/// Returns whether a built-in plugin has this name.
+/// Whether a built-in plugin has this name.
 pub(crate) fn exists(name: &str) -> bool {
     PluginName::from_str(name, false).is_ok()
 }

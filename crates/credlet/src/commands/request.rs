@@ -121,7 +121,7 @@ pub(super) async fn error_from_response(response: Response<ResponseBody>) -> Cli
     }
 }
 
-/// Returns the request path with `{namespace}` replaced.
+/// The request path with `{namespace}` replaced.
 fn uri(path: &str, resolved: &ResolvedConfig) -> Result<Uri, CliError> {
     if path.contains("://") {
         return Err(CliError::usage(
@@ -142,7 +142,7 @@ fn parse_header(header: &str) -> (Result<HeaderName, CliError>, Result<HeaderVal
     (name, value.map_err(|_| CliError::usage("invalid header: the value contains a control character")))
 }
 
-/// Returns the default `Content-Type` of a request body. A JSON body of a PATCH is a JSON merge patch (RFC 7396).
+/// The default `Content-Type` of a request body. A JSON body of a PATCH is a JSON merge patch (RFC 7396).
 fn content_type(method: &Method, data: &[u8]) -> &'static str {
     let is_json = matches!(data.trim_ascii_start().first(), Some(b'{' | b'[') | None);
     match (method, is_json) {

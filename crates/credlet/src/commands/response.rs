@@ -37,7 +37,7 @@ pub(super) fn print_head(response: &Response<ResponseBody>, args: ResponseArgs, 
     printer.line("");
 }
 
-/// Returns a header value for output. Cookies, authorization headers and text that looks like a credential are masked.
+/// A header value for output. Cookies, authorization headers and text that looks like a credential are masked.
 fn header_value(name: &HeaderName, value: &HeaderValue, reveal: RevealArgs) -> String {
     let text = String::from_utf8_lossy(value.as_bytes());
     let secret = value.is_sensitive() || [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, SET_COOKIE].contains(name);
@@ -66,7 +66,7 @@ pub(super) async fn print_body(mut body: ResponseBody, printer: &mut Printer) ->
     Ok(())
 }
 
-/// Returns the rest of the filtered output, with a newline if the last line has none.
+/// The rest of the filtered output, with a newline if the last line has none.
 fn last_line(filter: &mut TerminalFilter) -> String {
     let rest = filter.finish();
     if filter.is_in_line() { rest + "\n" } else { rest }

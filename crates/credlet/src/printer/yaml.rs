@@ -59,7 +59,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Returns the string without quotes if every YAML parser reads it as this string, else as a JSON string, which is valid YAML.
+/// The string without quotes if every YAML parser reads it as this string, else as a JSON string, which is valid YAML.
 fn plain(text: &str) -> String {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '/');
     let rest = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./@+".contains(c));

@@ -23,7 +23,7 @@ pub(crate) fn rewrite(entry: &Path, name: &str, change: impl Fn(&str) -> String)
     fs::write(entry, format!("{magic} {sum}\n{rest}")).unwrap();
 }
 
-/// Returns the token of the second call after `spoil` has changed the entry of the first: `first` if it was served.
+/// The token of the second call after `spoil` has changed the entry of the first: `first` if it was served.
 fn second_call(spoil: impl FnOnce(&Sandbox)) -> String {
     let home = Sandbox::new();
     let plugin = TestPlugin::answering("first").expiring_in(HOUR).on_the_next_run().answers("second").expiring_in(HOUR);

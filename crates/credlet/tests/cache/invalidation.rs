@@ -29,7 +29,7 @@ fn tokens(home: &Sandbox, plugin: &TestPlugin) -> Vec<String> {
     calls(home, plugin).into_iter().map(|call| home.run(call).token()).collect()
 }
 
-/// Returns a plugin that prints `old` for the first `tokens` runs, then `new`.
+/// A plugin that prints `old` for the first `tokens` runs, then `new`.
 fn plugin(tokens: usize) -> TestPlugin {
     let mut plugin = TestPlugin::answering("old").expiring_in(HOUR);
     for run in 1..2 * tokens {

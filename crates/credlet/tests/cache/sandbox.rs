@@ -31,7 +31,7 @@ impl Sandbox {
         self.path().join(".cache/credlet/exec")
     }
 
-    /// Returns the files of entries, without `.lock`, `.calls` and others.
+    /// The files of entries, without `.lock`, `.calls` and others.
     pub(crate) fn keys(&self) -> Vec<PathBuf> {
         keys_in(&self.entries())
     }
@@ -50,7 +50,7 @@ impl Sandbox {
         path
     }
 
-    /// Returns a command with these arguments and a minimal environment.
+    /// A command with these arguments and a minimal environment.
     #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
     pub(crate) fn credlet(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_credlet"));
@@ -60,7 +60,7 @@ impl Sandbox {
         command
     }
 
-    /// Returns a call of the cache around `plugin` with a v1 request.
+    /// A call of the cache around `plugin` with a v1 request.
     pub(crate) fn cache(&self, options: &[&str], plugin: &TestPlugin) -> Command {
         let mut command = self.credlet(&["cache"]);
         command.args(options).arg("--").arg(plugin.command()).args(plugin.args());
@@ -85,7 +85,7 @@ impl Sandbox {
     }
 }
 
-/// Returns the files of entries in a directory.
+/// The files of entries in a directory.
 pub(crate) fn keys_in(dir: &Path) -> Vec<PathBuf> {
     let Ok(files) = fs::read_dir(dir) else { return Vec::new() };
     let files = files.map(|file| file.unwrap().path());

@@ -352,7 +352,7 @@ fn run_works_with_an_existing_proxy_user() {
     }
 }
 
-/// Returns a user whose plugin is `credlet proxy` with these arguments, and further fields of `exec`.
+/// A user with the plugin `credlet proxy`, these arguments and further fields of `exec`.
 fn proxy_user(args: &[&str], more: &str) -> String {
     format!(
         "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: {}, interactiveMode: Never, \

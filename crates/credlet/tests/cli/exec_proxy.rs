@@ -8,7 +8,7 @@ use credlet_testkit::plugin::{TestPlugin, TunnelProxy, is_running, wait_for_end}
 
 use super::support::{CREDLET, Sandbox, exec};
 
-/// Returns a sandbox whose server accepts only the proxy.
+/// A sandbox with a server that accepts only the proxy.
 fn home() -> (Sandbox, TunnelProxy) {
     let home = Sandbox::empty();
     home.server.accept_client("proxied");

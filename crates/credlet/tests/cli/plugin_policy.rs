@@ -58,12 +58,12 @@ impl PolicySandbox {
         self.home.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Returns the path of a file that exists if a program of the kubeconfig was run.
+    /// The path of a file that exists if a program of the kubeconfig was run.
     fn trace(&self) -> String {
         self.path("trace")
     }
 
-    /// Returns a command line that creates the trace file.
+    /// A command line that creates the trace file.
     fn attack(&self) -> [String; 3] {
         ["/bin/sh".to_owned(), "-c".to_owned(), format!("echo run >{}", self.trace())]
     }

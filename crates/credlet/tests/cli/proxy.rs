@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::support::{CREDLET, Sandbox};
 
-/// Returns a user whose plugin is `credlet proxy` with these arguments.
+/// A user with the plugin `credlet proxy` and these arguments.
 fn user(args: &str) -> String {
     format!(
         "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {CREDLET}, args: [proxy, {args}], \
@@ -172,7 +172,7 @@ fn foreground_plugin_has_clean_environment_and_log() {
     panic!("the log of a proxy that is gone stays");
 }
 
-/// Returns the names of the running proxies.
+/// The names of the running proxies.
 fn names(home: &Sandbox) -> Vec<String> {
     let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
     listed.as_array().unwrap().iter().map(|proxy| proxy["name"].as_str().unwrap().to_owned()).collect()

@@ -60,7 +60,7 @@ impl Sandbox {
         fs::write(self.path(".kube/config"), self.config(user)).unwrap();
     }
 
-    /// Returns a kubeconfig with `server` on line 7.
+    /// A kubeconfig with `server` on line 7.
     pub(crate) fn config(&self, user: &str) -> String {
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: blue\nclusters:\n- name: blue\n  cluster:\n    server: {}\n    \
@@ -71,7 +71,7 @@ impl Sandbox {
         )
     }
 
-    /// Returns the command with an environment of only this sandbox.
+    /// The command with an environment of only this sandbox.
     #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(CREDLET);
@@ -119,7 +119,7 @@ impl Sandbox {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Returns the environment for a command in a terminal.
+    /// The environment for a command in a terminal.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
         let home = self.dir.path().to_str().unwrap().to_owned();
         let config = self.path(".kube/config").to_str().unwrap().to_owned();

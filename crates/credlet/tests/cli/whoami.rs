@@ -4,7 +4,7 @@ use credlet_testkit::plugin::TestPlugin;
 
 use super::support::{Sandbox, exec};
 
-/// Returns a JWT with these claims and a secret signature.
+/// A JWT with these claims and a secret signature.
 fn jwt(home: &Sandbox, claims: &str) -> String {
     let signature = home.watch.secret("signature");
     let [header, claims] = [r#"{"alg":"none"}"#, claims].map(|part| URL_SAFE_NO_PAD.encode(part));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::comparison::Difference;
 
-/// Returns the reason why these results for the same files may differ.
+/// The reason why these results for the same files may differ.
 pub(super) fn reason(files: &[String], overrides: &Value, difference: &Difference<'_>) -> Option<&'static str> {
     let outcome = |answer: &Value| answer["outcome"].as_str().unwrap_or_default().to_owned();
     let error = difference.theirs["error"].as_str().unwrap_or_default();
@@ -124,7 +124,7 @@ fn authority(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// Returns whether its percent-escapes decode to UTF-8.
+/// Whether its percent-escapes decode to UTF-8.
 fn is_utf8(text: &str) -> bool {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -135,7 +135,7 @@ fn is_utf8(text: &str) -> bool {
     String::from_utf8(bytes).is_ok()
 }
 
-/// Returns whether the address can be connected to.
+/// Whether the address can be connected to.
 fn connectable(url: &str) -> bool {
     let place = authority(url);
     let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
@@ -149,7 +149,7 @@ fn connectable(url: &str) -> bool {
     port && !host.is_empty() && !odd && url.chars().all(plain)
 }
 
-/// Returns whether a member of this name occurs twice in one object.
+/// Whether a member of this name occurs twice in one object.
 fn has_twice(files: &[String], name: &str) -> bool {
     let twice = |text: &String| {
         let lines = text.lines().filter(|line| line.trim_start().starts_with(&format!("{name}:"))).count();
@@ -158,7 +158,7 @@ fn has_twice(files: &[String], name: &str) -> bool {
     files.iter().any(twice)
 }
 
-/// Returns whether a `…-data` field is a list.
+/// Whether a `…-data` field is a list.
 fn lists_bytes(files: &[String]) -> bool {
     let list = |text: &str| {
         let text = text.trim_start_matches(['"', ':']).trim_start();

@@ -81,7 +81,7 @@ pub(super) fn answer(about: KubeletComparison, query: &Value) -> Option<Value> {
     })
 }
 
-/// Returns the fields with errors, in the kubelet's notation. `None`: decoding failed before validation.
+/// The fields with errors, in the kubelet's notation. `None`: decoding failed before validation.
 fn fields(error: &ConfigError) -> Option<BTreeSet<String>> {
     let path = |reason: &ProviderConfigFault| match reason {
         ProviderConfigFault::NoProviders => Some("providers".to_owned()),

@@ -124,7 +124,7 @@ impl BearerChallenge {
         is_whole.then_some(found)
     }
 
-    /// Returns the host of the realm if its scheme is https.
+    /// The host of the realm if its scheme is https.
     fn host(&self) -> Option<&str> {
         let rest = self.realm.strip_prefix("https://")?;
         rest.split('/').next()

@@ -196,7 +196,7 @@ fn with_node_hint(error: TokenError) -> TokenError {
     }
 }
 
-/// Returns a service principal with a certificate. `acr-credential-provider` supports only secrets.
+/// A service principal with a certificate. `acr-credential-provider` supports only secrets.
 fn certificate_identity(config: &AzureConfig) -> Result<AzureIdentity, TokenError> {
     let (tenant, client_id) = (config.tenant_id.clone(), config.aad_client_id.clone());
     if client_id.is_empty() {
@@ -214,7 +214,7 @@ fn no_identity() -> TokenError {
     }
 }
 
-/// Returns a service principal's secret as the password. `acr-credential-provider` returns it for all registries of Azure, this
+/// A service principal's secret as the password. `acr-credential-provider` returns it for all registries of Azure, this
 /// provider only for the requested one.
 fn service_principal(config: &AzureConfig) -> Result<(AuthConfig, Duration), TokenError> {
     if config.aad_client_id.is_empty() || config.aad_client_secret.is_empty() {

@@ -107,7 +107,7 @@ async fn token(
     }
 }
 
-/// Returns the role of the pod's service account and its token. `None`: the node pulls with its own credentials.
+/// The role of the pod's service account and its token. `None`: the node pulls with its own credentials.
 ///
 /// An annotation takes precedence over the environment variable even if it is empty, so that an account can opt out.
 fn role<'a>(

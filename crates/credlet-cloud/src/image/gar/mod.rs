@@ -155,7 +155,7 @@ fn is_google_registry(host: &str) -> bool {
     }
 }
 
-/// Returns the cache key type in `KUBE_SIDECAR_CACHE_TYPE`, the variable of `auth-provider-gcp`.
+/// The cache key type in `KUBE_SIDECAR_CACHE_TYPE`, the variable of `auth-provider-gcp`.
 fn cache_key_type(env: &dyn Env) -> Result<CacheKeyType, Failure> {
     const NAME: &str = "KUBE_SIDECAR_CACHE_TYPE";
     match env_var(env, NAME).as_deref() {
@@ -170,7 +170,7 @@ fn cache_key_type(env: &dyn Env) -> Result<CacheKeyType, Failure> {
     }
 }
 
-/// Returns the maximum cache duration in `KUBE_SIDECAR_CACHE_DURATION`, the variable of `auth-provider-gcp`.
+/// The maximum cache duration in `KUBE_SIDECAR_CACHE_DURATION`, the variable of `auth-provider-gcp`.
 fn cache_limit(env: &dyn Env) -> Result<Option<Duration>, Failure> {
     const NAME: &str = "KUBE_SIDECAR_CACHE_DURATION";
     let limit = env_var(env, NAME).map(|text| provider::parse_duration_arg(&text)).transpose();

@@ -30,7 +30,7 @@ pub(crate) fn usual_challenge() -> FakeReply {
     FakeReply::WithHeader(401, "Www-Authenticate", challenge, String::new())
 }
 
-/// Returns a JWT with this expiry that the leak check knows.
+/// A JWT with this expiry that the leak check knows.
 fn ending(sandbox: &ProviderSandbox, at: &Value) -> String {
     let payload = URL_SAFE_NO_PAD.encode(json!({"exp": at}).to_string());
     format!("e30.{payload}.{}", sandbox.secret("registry's signature").replace(['+', '/', '='], "x"))

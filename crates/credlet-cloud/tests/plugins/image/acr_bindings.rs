@@ -30,7 +30,7 @@ fn api_server(ca: &TestCa, node: &AcrNode) -> (FakeApiServer, Arc<Mutex<Vec<Stri
     (server.start_in_thread(), sent)
 }
 
-/// Returns a node with the system clock, for the certificates, and an unusable proxy.
+/// A node with the system clock, for the certificates, and an unusable proxy.
 fn node() -> AcrNode {
     let mut node = AcrNode::with_end(&json!(9_000_000_000_i64));
     node.sandbox.use_system_clock();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 pub(crate) const PRIVATE: &str = "123456789012.dkr.ecr.eu-west-3.amazonaws.com";
 
-/// Returns a node with access keys, an ECR API, and its password with this expiry.
+/// A node with access keys, an ECR API, and its password with this expiry.
 pub(crate) fn node(ends: Value) -> (ProviderSandbox, FakeEndpoint, String) {
     let mut sandbox = ProviderSandbox::new(ecr::run);
     let password = sandbox.secret("password of the registry");

@@ -7,7 +7,7 @@ const IMAGE: &str = "europe-docker.pkg.dev/project/team/app";
 const WORKLOAD: &str = "get-credentials --identity-provider https://id.example/c --project-id acme";
 const ANNOTATION: &str = "iam.gke.io/enable-wi-image-pull";
 
-/// Returns a node, its metadata server, and the token of that server with this lifetime in seconds.
+/// A node, its metadata server, and the token of that server with this lifetime in seconds.
 fn node(life: impl Into<Value>) -> (ProviderSandbox, FakeEndpoint, String) {
     let mut sandbox = ProviderSandbox::new(gar::run);
     let (token, life) = (sandbox.secret("access token"), life.into());

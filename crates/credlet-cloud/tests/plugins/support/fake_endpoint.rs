@@ -19,7 +19,7 @@ impl SeenRequest {
         found.map(|(_, value)| value.as_str()).unwrap_or_default()
     }
 
-    /// Returns a field of the form or of the query, percent-encoded as it was sent.
+    /// A field of the form or of the query, percent-encoded as it was sent.
     pub(crate) fn field(&self, name: &str) -> &str {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         let pairs = self.body.split('&').chain(query.split('&')).filter_map(|pair| pair.split_once('='));

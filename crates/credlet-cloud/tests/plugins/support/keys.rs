@@ -35,7 +35,7 @@ pub(crate) fn pem(kind: &str, der: &[u8]) -> String {
 }
 
 impl TestRsaKey {
-    /// Returns a self-signed certificate of this key in DER.
+    /// A self-signed certificate of this key in DER.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         let der = rcgen::KeyPair::try_from(self.pkcs8.as_slice()).unwrap();
         rcgen::CertificateParams::default().self_signed(&der).unwrap().der().to_vec()

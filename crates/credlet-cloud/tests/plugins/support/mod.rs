@@ -172,7 +172,7 @@ impl PluginRun {
         self.status().expiration_timestamp.map(|at| at.to_string()).unwrap_or_default()
     }
 
-    /// Returns the presigned URL of an EKS token.
+    /// The presigned URL of an EKS token.
     #[track_caller]
     pub(crate) fn url(&self) -> String {
         let token = self.token();
@@ -180,7 +180,7 @@ impl PluginRun {
         String::from_utf8(url).unwrap()
     }
 
-    /// Returns the access key id that signed an EKS token.
+    /// The access key id that signed an EKS token.
     #[track_caller]
     pub(crate) fn access_key_id(&self) -> String {
         let url = self.url();
@@ -218,7 +218,7 @@ impl aws::MfaPrompt for FakeMfaPrompt {
     }
 }
 
-/// Returns the paths in a directory. A missing directory is empty.
+/// The paths in a directory. A missing directory is empty.
 pub(crate) fn files_in(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir).map(|entries| entries.map(|entry| entry.unwrap().path()).collect()).unwrap_or_default()
 }

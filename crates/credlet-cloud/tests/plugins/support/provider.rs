@@ -67,7 +67,7 @@ impl ProviderSandbox {
         Secret::new(token.expose())
     }
 
-    /// Returns a secret that the leak check knows.
+    /// A secret that the leak check knows.
     pub(crate) fn secret(&self, what: &'static str) -> String {
         self.sandbox.watch.secret(what).expose().to_owned()
     }
@@ -128,7 +128,7 @@ impl ProviderRun {
         serde_json::from_str(&self.stdout).unwrap()
     }
 
-    /// Returns all credentials of the response, as `key user:password`.
+    /// All credentials of the response, as `key user:password`.
     #[track_caller]
     pub(crate) fn auth(&self) -> Vec<String> {
         let response = self.response();

@@ -2,7 +2,7 @@
 
 use super::FakeReply;
 
-/// Returns a successful response to `AssumeRole`.
+/// A successful response to `AssumeRole`.
 pub(crate) fn assumed(id: &str, secret: &str, token: &str, expires: &str) -> FakeReply {
     FakeReply::Status(
         200,

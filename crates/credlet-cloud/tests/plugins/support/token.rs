@@ -7,24 +7,24 @@ use credlet_testkit::logs::LeakCheck;
 
 use super::FakeReply;
 
-/// Returns a new JWT that the leak check knows.
+/// A new JWT that the leak check knows.
 pub(crate) fn watched_jwt(watch: &LeakCheck, claims: &str) -> Secret {
     let token = signed(claims, watch.secret("signature").expose());
     watch.adopt("identity token", &token);
     Secret::new(token)
 }
 
-/// Returns a JWT with these claims and this signature.
+/// A JWT with these claims and this signature.
 fn signed(claims: &str, signature: &str) -> String {
     [r#"{"alg":"RS256"}"#, claims, signature].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".")
 }
 
-/// Returns a JWT with these claims and a fixed signature.
+/// A JWT with these claims and a fixed signature.
 pub(crate) fn jwt(claims: &str) -> String {
     signed(claims, "hunter2")
 }
 
-/// Returns a successful response of a token endpoint.
+/// A successful response of a token endpoint.
 pub(crate) fn granted(token: &str) -> FakeReply {
     FakeReply::Status(200, format!(r#"{{"access_token":"{token}","expires_in":3599,"token_type":"Bearer"}}"#))
 }

@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use credlet_http::fetch::percent_encode;
 
-/// Returns the canonical path: without dot segments and empty segments, and percent-encoded once more. S3 uses the path unchanged.
+/// The canonical path: without dot segments and empty segments, and percent-encoded once more. S3 uses the path unchanged.
 /// The path of the request itself does not change.
 pub(super) fn path(path: &str, service: &str) -> String {
     if service == "s3" {
@@ -56,10 +56,8 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// Returns the signed headers with lower-case names; repeated headers are joined by commas.
-///
-/// # Errors
-/// When a value is not UTF-8: it cannot be signed, and must not be sent unsigned.
+/// The signed headers with lower-case names; repeated headers are joined by commas. Fails if a value is not
+/// UTF-8: it cannot be signed, and must not be sent unsigned.
 pub(super) fn headers(head: &Parts) -> Result<Vec<(String, String)>, SignError> {
     let mut signed = Vec::new();
     for name in head.headers.keys().filter(|name| is_signed(name)) {

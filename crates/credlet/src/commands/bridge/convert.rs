@@ -140,7 +140,7 @@ fn stop_proxy(target: &BridgeTarget, found: &BridgeRecord) -> Result<(), CliErro
     Ok(())
 }
 
-/// Returns the API server, with the content of the files that the kubeconfig refers to.
+/// The API server, with the content of the files that the kubeconfig refers to.
 fn upstream(resolved: &ResolvedConfig, target: &BridgeTarget) -> Result<Cluster, CliError> {
     let config = KubeconfigFile::decode(target.text.as_bytes()).map_err(|error| CliError::usage(error.to_string()))?;
     let found = config.clusters.into_iter().find(|entry| entry.name == target.cluster);

@@ -7,7 +7,7 @@ use credlet_kubeconfig::ResolvedConfig;
 
 use crate::error::CliError;
 
-/// Returns the arguments after `credlet proxy` if the plugin is `credlet proxy` with a signer.
+/// The arguments after `credlet proxy` if the plugin is `credlet proxy` with a signer.
 pub(in crate::commands) fn existing_signer_args(config: &ExecConfig) -> Option<&[String]> {
     let is_credlet = Path::new(&config.command).file_name().is_some_and(|name| name == "credlet");
     let (first, rest) = config.args.split_first().filter(|_| is_credlet)?;
@@ -15,7 +15,7 @@ pub(in crate::commands) fn existing_signer_args(config: &ExecConfig) -> Option<&
     (first == "proxy" && rest.first().is_none_or(|verb| verb != "join")).then_some(rest)
 }
 
-/// Returns the arguments of `credlet proxy` that sign with the current credential of the user.
+/// The arguments of `credlet proxy` that sign with the current credential of the user.
 pub(in crate::commands) fn signer_args_for(resolved: &ResolvedConfig) -> Result<Vec<String>, CliError> {
     let identity = &resolved.identity;
     if let Some(exec) = identity.exec_in_use() {

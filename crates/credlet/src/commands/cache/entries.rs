@@ -47,7 +47,7 @@ pub(super) fn ls(args: &LsArgs) -> Outcome {
     Ok(ExitStatus::Success)
 }
 
-/// Returns the plugin, or a dash if the entry cannot be decrypted.
+/// The plugin, or a dash if the entry cannot be decrypted.
 fn command(entry: &ListedEntry) -> &str {
     if entry.created.is_none() { "-" } else { &entry.command }
 }
@@ -172,7 +172,7 @@ pub(super) fn rm(args: &RmArgs, global: &GlobalArgs) -> Outcome {
     Ok(ExitStatus::Success)
 }
 
-/// Returns the store of `--cache-dir`, or all known stores. A directory that cannot be used as a cache has no entries to remove.
+/// The store of `--cache-dir`, or all known stores. A directory that cannot be used as a cache has no entries to remove.
 fn known_stores(args: &DirArg) -> Result<Vec<(Store, PathBuf)>, CliError> {
     if args.cache_dir.is_some() {
         return Ok(open_store(args)?.into_iter().collect());
@@ -227,7 +227,7 @@ pub(super) fn explain(options: CacheOptions) -> Outcome {
     Ok(ExitStatus::Success)
 }
 
-/// Returns the name of a differing key part and the kind of difference, never a value.
+/// The name of a differing key part and the kind of difference, never a value.
 fn difference(difference: &KeyDifference) -> (String, String) {
     let (what, how) = match difference {
         KeyDifference::Changed(what) => (what, "another value"),

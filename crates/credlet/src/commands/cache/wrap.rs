@@ -84,7 +84,7 @@ fn each_file(
     }
 }
 
-/// Returns the plugin of the context, with or without the cache in front of it, and the URL of its cluster.
+/// The plugin of the context, with or without the cache in front of it, and the URL of its cluster.
 pub(super) fn plugin(global: &GlobalArgs) -> Result<(String, String), CliError> {
     let wanted = user(global)?;
     let mut found = None;
@@ -98,7 +98,7 @@ pub(super) fn plugin(global: &GlobalArgs) -> Result<(String, String), CliError> 
     Ok((user.plugin, global.resolve()?.server.value))
 }
 
-/// Returns the user of `--user`, or that of the context.
+/// The user of `--user`, or that of the context.
 fn user(global: &GlobalArgs) -> Result<String, CliError> {
     if let Some(user) = &global.user {
         return Ok(user.clone());

@@ -82,17 +82,17 @@ impl DemoCluster {
         self.dir.path().join("kubeconfig")
     }
 
-    /// Returns the CA certificate file, for tools that do not read a kubeconfig.
+    /// The CA certificate file, for tools that do not read a kubeconfig.
     pub(super) fn ca_file(&self) -> PathBuf {
         self.dir.path().join("ca.crt")
     }
 
-    /// Returns the context of a user.
+    /// The context of a user.
     pub(super) fn context(kind: CredentialKind) -> String {
         format!("demo-{kind}")
     }
 
-    /// Returns a client for one of the users, built like that of `credlet get`. Standard error of the plugin is discarded, so that it does
+    /// A client for one of the users, built like that of `credlet get`. Standard error of the plugin is discarded, so that it does
     /// not disturb the live output.
     pub(super) fn client(&self, kind: CredentialKind) -> Result<Client, CliError> {
         let global = GlobalArgs {
@@ -103,7 +103,7 @@ impl DemoCluster {
         Ok(Client::new(&global.resolve()?, options())?)
     }
 
-    /// Returns a client with a static credential, given as the user of a kubeconfig.
+    /// A client with a static credential, given as the user of a kubeconfig.
     pub(super) fn client_with(&self, user: &serde_json::Value) -> Result<Client, CliError> {
         let kubeconfig = json!({
             "current-context": "demo",
@@ -118,7 +118,7 @@ impl DemoCluster {
         Ok(Client::new(&kubeconfig.resolve(&ConfigOverrides::default(), &SystemEnv)?, options())?)
     }
 
-    /// Returns the kubeconfig as YAML, with paths quoted as JSON strings.
+    /// The kubeconfig as YAML, with paths quoted as JSON strings.
     fn kubeconfig_text(&self, socket: &Path) -> io::Result<String> {
         let quoted = |path: &Path| json!(path.to_string_lossy()).to_string();
         let (this_binary, socket) = (quoted(&std::env::current_exe()?), quoted(socket));

@@ -23,7 +23,7 @@ impl LatencyHistogram {
         self.counts[bucket.min(BUCKETS - 1)] += 1;
     }
 
-    /// Returns the duration within which this share of all requests completed, or `None` before the first.
+    /// The duration within which this share of all requests completed, or `None` before the first.
     pub(super) fn percentile(&self, share: f64) -> Option<Duration> {
         let total: u32 = self.counts.iter().sum();
         let enough = f64::from(total) * share;

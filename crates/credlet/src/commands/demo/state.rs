@@ -84,7 +84,7 @@ impl DemoState {
         Self { began: Instant::now(), snapshot: Mutex::new(snapshot), changed: Notify::new() }
     }
 
-    /// Returns a copy of the current state.
+    /// A copy of the current state.
     pub(super) fn snapshot(&self) -> DemoSnapshot {
         DemoSnapshot { now: self.began.elapsed(), ..self.lock().clone() }
     }
@@ -193,14 +193,14 @@ impl DemoSnapshot {
         }
     }
 
-    /// Returns whether all checks passed, or `None` while checks are pending.
+    /// Whether all checks passed, or `None` while checks are pending.
     pub(super) fn verdict(&self) -> Option<bool> {
         let open = self.checks.iter().any(|check| check.state == CheckState::Pending);
         (!open).then(|| self.checks.iter().all(|check| check.state == CheckState::Passed))
     }
 }
 
-/// Returns the index of the slice that a time belongs to.
+/// The index of the slice that a time belongs to.
 pub(super) fn slice(moment: Duration) -> usize {
     usize::try_from(moment.as_millis() / SLICE.as_millis()).unwrap_or(usize::MAX)
 }

@@ -56,7 +56,7 @@ impl CheckReport {
         self.ok = false;
     }
 
-    /// Returns the exit status of the first failed check.
+    /// The exit status of the first failed check.
     pub(super) fn failure(&self) -> Option<ExitStatus> {
         self.checks.iter().find_map(|check| check.failure)
     }

@@ -17,7 +17,7 @@ pub(super) struct CheckTarget {
     pub(super) resolved: Result<ResolvedConfig, CliError>,
 }
 
-/// Returns the target that the flags and the kubeconfig select.
+/// The target that the flags and the kubeconfig select.
 pub(super) fn one(global: &GlobalArgs) -> Result<Vec<CheckTarget>, CliError> {
     let resolved = global.resolve()?;
     let context = resolved.context.as_ref().map(|context| context.value.clone());
@@ -56,7 +56,7 @@ impl CheckTarget {
         self.exec().map(|exec| exec.config.command.as_str())
     }
 
-    /// Returns whether the plugin may use the terminal.
+    /// Whether the plugin may use the terminal.
     pub(super) fn is_interactive(&self) -> bool {
         self.exec().is_some_and(|exec| exec.config.interactive_mode != InteractiveMode::Never)
     }

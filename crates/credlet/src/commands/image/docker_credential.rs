@@ -112,7 +112,7 @@ fn server_from_stdin() -> Result<String, CliError> {
     Ok(text.trim().to_owned())
 }
 
-/// Returns an image of the requested registry. Docker passes a URL, a host or a repository, and Docker Hub has three names.
+/// An image of the requested registry. Docker passes a URL, a host or a repository, and Docker Hub has three names.
 fn probe_image(server: &str) -> Option<String> {
     let location = server.strip_prefix("https://").or_else(|| server.strip_prefix("http://")).unwrap_or(server);
     let location = location.trim_end_matches('/');

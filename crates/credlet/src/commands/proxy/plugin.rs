@@ -82,7 +82,7 @@ fn credential_status(
     })
 }
 
-/// Returns the lock file of a client that supports exec proxies, or `None` for a bridge's port. Other clients cannot
+/// The lock file of a client that supports exec proxies, or `None` for a bridge's port. Other clients cannot
 /// use the output.
 fn client_lock_file(info: &ExecInfo, context: &ProxyContext) -> Result<Option<PathBuf>, CliError> {
     check_enabled()?;

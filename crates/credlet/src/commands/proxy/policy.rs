@@ -18,7 +18,7 @@ pub(crate) struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// Returns the policy. `set_by` names its origin in error messages.
+    /// The policy. `set_by` names its origin in error messages.
     pub(crate) fn policy(&self, set_by: &str) -> Policy {
         let mut policy = Policy::new(set_by);
         policy.read_only = self.read_only;

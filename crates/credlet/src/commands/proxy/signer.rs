@@ -215,7 +215,7 @@ fn header_signer(args: HeadersArgs, platform: &Platform, global: &GlobalArgs) ->
     HeaderSigner::fixed(pairs).map_err(|error| CliError::usage(format!("{}: {error}", path.display())))
 }
 
-/// Returns the plugin policy, which must allow `command`: the arguments of a signer come from a kubeconfig. The policy
+/// The plugin policy, which must allow `command`: the arguments of a signer come from a kubeconfig. The policy
 /// is checked at each run, and here so that a proxy that could never sign fails at start.
 fn checked_policy(command: &str, platform: &Platform, global: &GlobalArgs) -> Result<PluginPolicy, CliError> {
     let policy = global.policy_in(&*platform.env)?;

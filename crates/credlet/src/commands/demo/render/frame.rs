@@ -12,7 +12,7 @@ const LABEL: usize = 13;
 /// Time between two marks of the axis.
 const MARK: Duration = Duration::from_secs(2);
 
-/// Returns all lines, each of at most `width` columns.
+/// All lines, each of at most `width` columns.
 pub(super) fn frame(snapshot: &DemoSnapshot, width: usize) -> Vec<StyledLine> {
     let mut lines = vec![title(snapshot, width), StyledLine::default()];
     lines.extend(counters(snapshot));
@@ -24,7 +24,7 @@ pub(super) fn frame(snapshot: &DemoSnapshot, width: usize) -> Vec<StyledLine> {
     lines
 }
 
-/// Returns a line for each check, and the result.
+/// A line for each check, and the result.
 pub(super) fn summary(snapshot: &DemoSnapshot) -> Vec<StyledLine> {
     let mut lines: Vec<_> = snapshot.checks.iter().enumerate().map(|(number, _)| check(snapshot, number)).collect();
     lines.push(StyledLine::default());
@@ -85,7 +85,7 @@ fn labelled(label: &str) -> StyledLine {
     StyledLine::default().add(SpanStyle::Dim, format!(" {label:<LABEL$}"))
 }
 
-/// Returns the time line with one column per slice. If the width does not suffice, only the latest slices are shown.
+/// The time line with one column per slice. If the width does not suffice, only the latest slices are shown.
 fn time_line(snapshot: &DemoSnapshot, width: usize) -> [StyledLine; 5] {
     let columns = width.saturating_sub(LABEL + 2);
     let now = slice(snapshot.now);
@@ -102,7 +102,7 @@ fn time_line(snapshot: &DemoSnapshot, width: usize) -> [StyledLine; 5] {
 
 type Slices = std::ops::RangeInclusive<usize>;
 
-/// Returns the bar of the credentials, each with its number. A cross marks a rejected credential.
+/// The bar of the credentials, each with its number. A cross marks a rejected credential.
 fn credentials(
     mut line: StyledLine,
     history: &CredentialHistory,
@@ -129,7 +129,7 @@ fn credentials(
     line
 }
 
-/// Returns the bar of the watch, with a dot for each event.
+/// The bar of the watch, with a dot for each event.
 fn watch(snapshot: &DemoSnapshot, shown: Slices) -> StyledLine {
     let mut line = labelled("watch");
     let Some(watch) = &snapshot.watch else { return line };
@@ -150,7 +150,7 @@ fn watch(snapshot: &DemoSnapshot, shown: Slices) -> StyledLine {
     line
 }
 
-/// Returns the duration of the slowest request per slice, one step for each doubling from half a millisecond.
+/// The duration of the slowest request per slice, one step for each doubling from half a millisecond.
 fn slowest(snapshot: &DemoSnapshot, shown: Slices) -> StyledLine {
     const STEPS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
     let mut line = labelled("slowest");

@@ -19,7 +19,7 @@ impl SpanStyle {
     pub(super) const TOKENS: [Self; 2] = [Self::Token, Self::NextToken];
     pub(super) const CERTIFICATES: [Self; 2] = [Self::Certificate, Self::NextCertificate];
 
-    /// Returns the SGR parameter of the style.
+    /// The SGR parameter of the style.
     fn code(self) -> &'static str {
         match self {
             Self::Plain => "0",

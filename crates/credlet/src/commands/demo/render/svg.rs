@@ -78,7 +78,7 @@ impl SvgRecording {
         )
     }
 
-    /// Returns the keyframes, as percentages of the whole duration.
+    /// The keyframes, as percentages of the whole duration.
     fn keyframes(&self, screen: usize) -> String {
         let Some((end, _)) = self.frames.last() else { return String::new() };
         let whole = (*end + REST).as_secs_f64();
@@ -95,7 +95,7 @@ impl SvgRecording {
     }
 }
 
-/// Returns the checks and the result as text for screen readers.
+/// The checks and the result as text for screen readers.
 fn aria_label(lines: &[StyledLine]) -> String {
     let lines = lines.iter().map(StyledLine::plain).filter(|line| line.contains(['✓', '✗']) || line.contains("checks"));
     lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>().join("; ")
