@@ -1,11 +1,13 @@
 //! Additional socket for the members of a group.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use credlet_platform::fs::{UnsafeDir, check_trusted_dir};
+use credlet_platform::fs::{
+    DirSearchAccess, FileAttributes, FileKind, UnsafeDir, check_trusted_dir, make_private_dir, share_dir,
+};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::listener::OwnedDir;
@@ -29,22 +31,17 @@ impl GroupListener {
     pub(super) fn open(options: &GroupSocket, owned_dir: &OwnedDir, dir: &ProxyDir) -> Result<Self, ServeError> {
         let name = dir.path().file_name().unwrap_or_default();
         let home = options.dir.join(name);
-        let create = |path: &Path, mode| match DirBuilder::new().mode(0o700).create(path) {
-            // Independent of the umask, which is strict in a daemon.
-            Ok(()) => fs::set_permissions(path, Permissions::from_mode(mode)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
-        };
         let unusable =
             |path: &Path, error: io::Error| DirError::Unusable { path: path.to_owned(), reason: error.into() };
-        create(&options.dir, 0o711).map_err(|error| unusable(&options.dir, error))?;
+        let created = make_private_dir(&options.dir).and_then(|is_new| match is_new {
+            true => share_dir(&options.dir, DirSearchAccess::Everyone),
+            false => Ok(()),
+        });
+        created.map_err(|error| unusable(&options.dir, error))?;
         check(&options.dir)?;
-        create(&home, 0o700).map_err(|error| unusable(&home, error))?;
+        make_private_dir(&home).map_err(|error| unusable(&home, error))?;
         check(&home)?;
-        // The group may search the directory but not list it.
-        let shared = chown(&home, None, Some(options.group));
-        let shared = shared.and_then(|()| fs::set_permissions(&home, Permissions::from_mode(0o710)));
-        shared.map_err(|error| unusable(&home, error))?;
+        share_dir(&home, DirSearchAccess::Group(options.group)).map_err(|error| unusable(&home, error))?;
         let path = home.join("s.sock");
         let listener = owned_dir.listen_with_mode(path.clone(), MODE, Some(options.group))?;
         Ok(Self { listener, path, group: options.group })
@@ -75,14 +72,12 @@ impl GroupListener {
 /// Checks that no other user can change the directory.
 fn check(path: &Path) -> Result<(), DirError> {
     let refused = |reason| Err(DirError::Refused { path: path.to_owned(), reason });
-    let found = fs::symlink_metadata(path);
+    let found = FileAttributes::at(path);
     let found = found.map_err(|error| DirError::Unusable { path: path.to_owned(), reason: error.into() })?;
     match found {
-        found if !found.is_dir() => refused(UnsafeDir::NotDirectory),
-        found if found.uid() != rustix::process::geteuid().as_raw() => {
-            refused(UnsafeDir::ForeignOwner { owner: found.uid() })
-        }
-        found if found.mode() & 0o022 != 0 => refused(UnsafeDir::OpenToOthers { mode: found.mode() & 0o7777 }),
+        found if found.kind != FileKind::Directory => refused(UnsafeDir::NotDirectory),
+        found if !found.is_own() => refused(UnsafeDir::ForeignOwner { owner: found.owner }),
+        found if found.is_writable_by_others() => refused(UnsafeDir::OpenToOthers { mode: found.mode }),
         _ => check_trusted_dir(path).or_else(refused),
     }
 }
