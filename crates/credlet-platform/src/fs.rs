@@ -498,7 +498,7 @@ fn check_components(path: &Path, also: impl Fn(&Metadata) -> Result<(), UnsafeDi
 }
 
 /// Trusts root, which can change any file anyway.
-fn is_trusted_owner(uid: u32) -> bool {
+pub(crate) fn is_trusted_owner(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 

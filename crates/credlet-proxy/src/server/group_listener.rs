@@ -2,26 +2,23 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use credlet_platform::account::effective_user_id;
 use credlet_platform::fs::{
     DirSearchAccess, FileAttributes, FileKind, UnsafeDir, check_trusted_dir, make_private_dir, share_dir,
 };
-use tokio::net::{UnixListener, UnixStream};
+use credlet_platform::local_socket::{LocalListener, LocalStream, SocketAccess};
 
 use super::listener::OwnedDir;
 use super::options::GroupSocket;
 use super::{ServeError, peer};
 use crate::dir::{DirError, ProxyDir};
 
-/// Mode of the socket. The kernel lets only members of the group connect.
-const MODE: u32 = 0o660;
-
 /// Listening socket for a group, in a directory that only its owner can change.
 #[derive(Debug)]
 pub(super) struct GroupListener {
-    pub(super) listener: UnixListener,
+    pub(super) listener: LocalListener,
     path: PathBuf,
     group: u32,
 }
@@ -43,7 +40,8 @@ impl GroupListener {
         check(&home)?;
         share_dir(&home, DirSearchAccess::Group(options.group)).map_err(|error| unusable(&home, error))?;
         let path = home.join("s.sock");
-        let listener = owned_dir.listen_with_mode(path.clone(), MODE, Some(options.group))?;
+        // The kernel lets only members of the group connect.
+        let listener = owned_dir.listen_with_access(path.clone(), SocketAccess::Group(options.group))?;
         Ok(Self { listener, path, group: options.group })
     }
 
@@ -53,12 +51,9 @@ impl GroupListener {
 
     /// Returns the user id of the peer if it is allowed. The kernel has checked group membership, as long as the socket
     /// has the mode that was set. If the mode was changed, only peers with this primary group are accepted.
-    pub(super) fn admit(&self, stream: &UnixStream) -> Option<u32> {
-        let (own, group) = (rustix::process::geteuid().as_raw(), self.group);
-        let as_it_was = || {
-            let found = fs::symlink_metadata(&self.path);
-            found.is_ok_and(|found| (found.uid(), found.gid(), found.mode() & 0o777) == (own, group, MODE))
-        };
+    pub(super) fn admit(&self, stream: &LocalStream) -> Option<u32> {
+        let (own, group) = (effective_user_id(), self.group);
+        let as_it_was = || SocketAccess::Group(group).is_set_on(&self.path);
         peer::admit_if(stream, |uid, gid| uid == own || gid == group || as_it_was())
     }
 

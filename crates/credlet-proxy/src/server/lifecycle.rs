@@ -10,8 +10,8 @@ use credlet_api::Secret;
 use credlet_api::exec::{ExecCredentialStatus, ProxyConfig};
 use credlet_exec::{Clock, OsError};
 use credlet_platform::daemon;
+use credlet_platform::local_socket::LocalListener;
 use jiff::SignedDuration;
-use tokio::net::UnixListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -60,7 +60,7 @@ pub struct ProxyServer {
     pub(super) shared: Arc<ServerState>,
     owned_dir: OwnedDir,
     listeners: Listeners,
-    control: UnixListener,
+    control: LocalListener,
     shutdown: watch::Sender<bool>,
     options: ServerOptions,
 }
