@@ -1,6 +1,6 @@
 //! Bounded reads and private directories. Everything is checked on the open descriptor, never by path beforehand.
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -498,8 +498,209 @@ fn check_components(path: &Path, also: impl Fn(&Metadata) -> Result<(), UnsafeDi
 }
 
 /// Trusts root, which can change any file anyway.
-fn is_trusted_owner(uid: u32) -> bool {
+pub(crate) fn is_trusted_owner(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// Kind of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// Regular file.
+    Regular,
+    /// Directory.
+    Directory,
+    /// Local socket.
+    Socket,
+    /// Link, pipe or device.
+    Other,
+}
+
+/// Kind, owner and permissions of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileAttributes {
+    /// Kind of the file.
+    pub kind: FileKind,
+    /// User id of the owner.
+    pub owner: u32,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+impl FileAttributes {
+    /// Returns the attributes of an open file.
+    ///
+    /// # Errors
+    /// Fails if the system cannot read them.
+    pub fn of_file(file: &File) -> io::Result<Self> {
+        file.metadata().map(|about| Self::new(&about))
+    }
+
+    /// Returns the attributes of the file at `path`. Does not follow a link in the last component.
+    ///
+    /// # Errors
+    /// Fails if the file is missing or cannot be reached.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        std::fs::symlink_metadata(path).map(|about| Self::new(&about))
+    }
+
+    /// Like [`at`](Self::at), but follows links.
+    ///
+    /// # Errors
+    /// Fails like [`at`](Self::at).
+    pub fn at_target(path: &Path) -> io::Result<Self> {
+        std::fs::metadata(path).map(|about| Self::new(&about))
+    }
+
+    fn new(about: &Metadata) -> Self {
+        Self::from_raw(about.uid(), about.mode())
+    }
+
+    pub(crate) fn from_raw(owner: u32, mode: u32) -> Self {
+        use rustix::fs::{FileType, RawMode};
+        let kind = match FileType::from_raw_mode(mode as RawMode) {
+            FileType::RegularFile => FileKind::Regular,
+            FileType::Directory => FileKind::Directory,
+            FileType::Socket => FileKind::Socket,
+            _ => FileKind::Other,
+        };
+        Self { kind, owner, mode: mode & 0o7777 }
+    }
+
+    /// Whether the effective user owns the file.
+    pub fn is_own(&self) -> bool {
+        self.owner == rustix::process::geteuid().as_raw()
+    }
+
+    /// Whether the effective user or root owns the file.
+    pub fn has_trusted_owner(&self) -> bool {
+        is_trusted_owner(self.owner)
+    }
+
+    /// Whether group or others have any permission.
+    pub fn is_open_to_others(&self) -> bool {
+        self.mode & 0o077 != 0
+    }
+
+    /// Whether group or others may write the file, or create and remove files in the directory.
+    pub fn is_writable_by_others(&self) -> bool {
+        self.mode & 0o022 != 0
+    }
+}
+
+/// Whether the path is a regular file that only the system administrator can change. Follows links.
+pub fn is_system_file(path: &Path) -> bool {
+    FileAttributes::at_target(path)
+        .is_ok_and(|about| about.kind == FileKind::Regular && about.owner == 0 && !about.is_writable_by_others())
+}
+
+/// Identity of a file, which a path may lose and another file take over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// Returns the identity of an open file.
+    ///
+    /// # Errors
+    /// Fails if the system cannot read it.
+    pub fn of_file(file: &File) -> io::Result<Self> {
+        file.metadata().map(|about| Self { device: about.dev(), inode: about.ino() })
+    }
+}
+
+/// Whether `file` is the file at `path`, which another process may have removed or replaced. Does not follow a link in the last
+/// component.
+pub fn is_at_path(file: &File, path: &Path) -> bool {
+    let found = std::fs::symlink_metadata(path).map(|about| FileId { device: about.dev(), inode: about.ino() });
+    matches!((FileId::of_file(file), found), (Ok(open), Ok(found)) if open == found)
+}
+
+/// Opens a regular file with `options`; if these create it, it is private (mode 0600). Neither follows a link in the last
+/// component nor blocks on a pipe. The kind is checked on the open descriptor.
+///
+/// # Errors
+/// `InvalidInput` if it is another kind of file, else the error of `open`.
+pub fn open_regular_no_follow(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    let file = open_no_follow(path, options)?;
+    match FileAttributes::of_file(&file)?.kind {
+        FileKind::Regular => Ok(file),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Like [`open_regular_no_follow`], for a file that must belong to the effective user.
+///
+/// # Errors
+/// `PermissionDenied` if it is another kind of file or another user's, else the error of `open`.
+pub fn open_own_no_follow(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    let file = open_no_follow(path, options)?;
+    let about = FileAttributes::of_file(&file)?;
+    if about.kind == FileKind::Regular && about.is_own() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+fn open_no_follow(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    options.clone().mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Creates a private file (mode 0600) for reading and writing.
+///
+/// # Errors
+/// `AlreadyExists` if there is any file at `path`, even a link; else the error of `open`.
+pub fn create_private_file(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Creates a private directory (mode 0700) in an existing one. Returns `false` if there is a file at `path`, which
+/// [`open_private_dir`] checks.
+///
+/// # Errors
+/// Fails if it cannot be created.
+pub fn make_private_dir(path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Users that may reach known names in a directory, beside its owner. They can neither list nor change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirSearchAccess {
+    /// All users.
+    Everyone,
+    /// The members of the group with this id.
+    Group(u32),
+}
+
+/// Replaces the permissions of a directory of the effective user. Does not depend on the umask.
+///
+/// # Errors
+/// Fails if the system denies it, for example because the user is not a member of the group.
+pub fn share_dir(path: &Path, access: DirSearchAccess) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = match access {
+        DirSearchAccess::Everyone => 0o711,
+        DirSearchAccess::Group(group) => {
+            std::os::unix::fs::chown(path, None, Some(group))?;
+            0o710
+        }
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// Whether this user may create files in the directory.
+pub fn can_create_in(dir: &Path) -> bool {
+    use rustix::fs::Access;
+    rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 #[cfg(test)]
@@ -655,5 +856,88 @@ mod tests {
         fs::write(dir.path().join("file"), "").unwrap();
         assert_eq!(create_private_dir(&dir.path().join("file/x")).unwrap_err(), UnsafeDir::NotDirectory);
         assert_eq!(create_private_dir(Path::new("x/y")).unwrap_err(), UnsafeDir::Io(io::ErrorKind::InvalidInput));
+    }
+
+    fn writable() -> OpenOptions {
+        File::options().read(true).write(true).clone()
+    }
+
+    #[test]
+    fn open_without_following_rejects_links_and_pipes() {
+        let dir = private_tempdir();
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| dir.path().join(name));
+        assert!(open_regular_no_follow(&file, &writable()).is_err());
+        open_regular_no_follow(&file, writable().create(true)).unwrap();
+        assert_eq!(FileAttributes::at(&file).unwrap().mode, 0o600);
+        assert!(open_own_no_follow(&file, &writable()).is_ok());
+        symlink(&file, &link).unwrap();
+        fifo(&pipe);
+        for path in [&link, &pipe, &dir.path().to_owned()] {
+            assert!(open_regular_no_follow(path, &writable()).is_err(), "{path:?}");
+            assert!(open_own_no_follow(path, &writable()).is_err(), "{path:?}");
+        }
+        assert_eq!(open_regular_no_follow(&pipe, &writable()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(open_own_no_follow(&pipe, &writable()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&file, Some(4242), None).unwrap();
+            assert_eq!(open_own_no_follow(&file, &writable()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert!(open_regular_no_follow(&file, &writable()).is_ok());
+        }
+    }
+
+    #[test]
+    fn created_file_is_private_and_new() {
+        let dir = private_tempdir();
+        let [file, link] = ["file", "link"].map(|name| dir.path().join(name));
+        symlink(&file, &link).unwrap();
+        assert_eq!(create_private_file(&link).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        let created = create_private_file(&file).unwrap();
+        assert_eq!(FileAttributes::of_file(&created).unwrap().mode, 0o600);
+        assert_eq!(create_private_file(&file).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn replaced_file_is_not_at_its_path() {
+        let dir = private_tempdir();
+        let [path, link] = ["file", "link"].map(|name| dir.path().join(name));
+        let file = create_private_file(&path).unwrap();
+        symlink(&path, &link).unwrap();
+        assert!(is_at_path(&file, &path) && !is_at_path(&file, &link));
+        fs::remove_file(&path).unwrap();
+        assert!(!is_at_path(&file, &path));
+        let other = create_private_file(&path).unwrap();
+        assert!(!is_at_path(&file, &path) && is_at_path(&other, &path));
+        assert_ne!(FileId::of_file(&file).unwrap(), FileId::of_file(&other).unwrap());
+    }
+
+    #[test]
+    fn shared_directory_is_searchable_only() {
+        let dir = private_tempdir();
+        let path = dir.path().join("shared");
+        assert!(make_private_dir(&path).unwrap() && !make_private_dir(&path).unwrap());
+        assert_eq!(FileAttributes::at(&path).unwrap().mode, 0o700);
+        share_dir(&path, DirSearchAccess::Everyone).unwrap();
+        assert_eq!(FileAttributes::at(&path).unwrap().mode, 0o711);
+        let group = rustix::process::getegid().as_raw();
+        share_dir(&path, DirSearchAccess::Group(group)).unwrap();
+        let shared = fs::metadata(&path).unwrap();
+        assert_eq!((shared.mode() & 0o7777, shared.gid()), (0o710, group));
+    }
+
+    #[test]
+    fn attributes_name_kind_and_permissions() {
+        let dir = private_tempdir();
+        let [file, link] = ["file", "link"].map(|name| dir.path().join(name));
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        let about = FileAttributes::at_target(&link).unwrap();
+        assert_eq!((about.kind, about.mode), (FileKind::Regular, 0o640));
+        assert!(about.is_own() && about.has_trusted_owner());
+        assert!(about.is_open_to_others() && !about.is_writable_by_others());
+        assert_eq!(FileAttributes::at(&link).unwrap().kind, FileKind::Other);
+        assert_eq!(FileAttributes::at(dir.path()).unwrap().kind, FileKind::Directory);
+        fs::set_permissions(&file, Permissions::from_mode(0o620)).unwrap();
+        assert!(!is_system_file(&link));
     }
 }

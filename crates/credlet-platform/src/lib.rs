@@ -2,8 +2,9 @@
 //!
 //! The other crates take time, environment and processes from here, through [`Clock`], [`Env`] and [`ProcessRunner`], which are
 //! passed to constructors. Functions that need no state are in [`fs`] (bounded reads, private directories), [`peer`] (owner
-//! of a local connection), [`net`] (listeners), [`session_env`] (variables that no credential depends on), [`hardening`] (core
-//! dumps and debuggers), [`process`] (identity of running processes), [`terminal`] (prompts for secrets) and [`signals`].
+//! of a loopback connection), [`local_socket`], [`net`] (listeners), [`session_env`] (variables that no credential depends on), [`hardening`] (core
+//! dumps and debuggers), [`daemon`] (processes in the background), [`process`] (identity of running processes), [`terminal`]
+//! (prompts for secrets) and [`signals`].
 //!
 //! ```
 //! use credlet_platform::{Env, SystemEnv, fs};
@@ -21,9 +22,11 @@ compile_error!("credlet-platform supports Unix only");
 
 pub mod account;
 mod clock;
+pub mod daemon;
 mod env;
 pub mod fs;
 pub mod hardening;
+pub mod local_socket;
 pub mod net;
 pub mod peer;
 pub mod process;

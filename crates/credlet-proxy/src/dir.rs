@@ -2,16 +2,18 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use credlet_api::exec::Cluster;
 use credlet_exec::{Env, OsError};
-use credlet_platform::fs::{UnsafeDir, check_trusted_dir, create_private_dir, open_private_dir};
+use credlet_platform::account::effective_user_id;
+use credlet_platform::fs::{
+    FileAttributes, FileKind, UnsafeDir, can_create_in, check_trusted_dir, create_private_dir, is_at_path,
+    make_private_dir, open_private_dir, open_regular_no_follow,
+};
 use jiff::{SignedDuration, Timestamp};
-use rustix::fs::{Access, OFlags};
 
 use crate::endpoint::MAX_SOCKET_PATH;
 
@@ -71,7 +73,7 @@ impl ProxyDir {
     /// # Errors
     /// See [`ProxyDir::all`].
     pub fn shared(env: &dyn Env) -> Result<PathBuf, DirError> {
-        let euid = rustix::process::geteuid().as_raw();
+        let euid = effective_user_id();
         if euid == 0 {
             return below(Path::new("/run"), &format!("{APP}-shared"));
         }
@@ -153,11 +155,8 @@ impl ProxyDir {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, DirError> {
         let path = path.into();
         loop {
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(DirError::Unusable { path, reason: error.into() });
-                }
-                _ => {}
+            if let Err(error) = make_private_dir(&path) {
+                return Err(DirError::Unusable { path, reason: error.into() });
             }
             match open_private_dir(&path) {
                 // Removed by another process between the two calls.
@@ -233,16 +232,13 @@ impl ProxyDir {
 
     /// Whether `file` is still the file at this name. If it was removed, other processes lock a different file.
     pub(crate) fn is_current(&self, name: &str, file: &File) -> bool {
-        let inode = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
-        let own = inode(file.metadata());
-        own.is_some() && inode(fs::symlink_metadata(self.path.join(name))) == own
+        is_at_path(file, &self.path.join(name))
     }
 
     /// Does not follow a symlink or block on a FIFO. The file type is checked after opening.
     fn open_lock(&self, name: &str, create: bool) -> io::Result<File> {
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(create).truncate(false).mode(0o600);
-        regular(&options_without_links(options), &self.path.join(name))
+        let mut options = File::options();
+        open_regular_no_follow(&self.path.join(name), options.read(true).write(true).create(create).truncate(false))
     }
 
     /// `None` if a proxy is running or starting here.
@@ -363,22 +359,10 @@ const HOME_FALLBACK: &str = ".cache/credlet/run";
 /// Length of the longest socket path below [`ProxyDir::all`]: `/IDENTITY/s.PID`, the temporary path.
 const MAX_SOCKET_SUFFIX: usize = "/".len() + IDENTITY_LEN + "/s.4294967295".len();
 
-/// Adds flags that neither follow a symlink nor block on a FIFO.
-pub(crate) fn options_without_links(mut options: fs::OpenOptions) -> fs::OpenOptions {
-    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
-    options
-}
-
-/// Opens a regular file. Returns `InvalidInput` for other file types.
-pub(crate) fn regular(options: &fs::OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
-}
-
 /// Candidates for [`ProxyDir::all`] in order, each with the reason if it is not safe. If the runtime directory or
 /// `/run` is safe, it is the only candidate, because other users cannot influence it.
 fn locations(env: &dyn Env) -> Vec<Result<PathBuf, DirError>> {
-    let euid = rustix::process::geteuid().as_raw();
+    let euid = effective_user_id();
     let mut found: Vec<_> = absolute(env, "XDG_RUNTIME_DIR").iter().map(|path| in_runtime_dir(path)).collect();
     if euid == 0 {
         found.push(below(Path::new("/run"), APP));
@@ -410,12 +394,12 @@ fn homes(env: &dyn Env) -> impl Iterator<Item = PathBuf> {
 /// belongs to another user.
 fn in_runtime_dir(path: &Path) -> Result<PathBuf, DirError> {
     let refused = |reason| DirError::Refused { path: path.to_owned(), reason };
-    let about = fs::metadata(path).map_err(|error| refused(error.into()))?;
-    if about.uid() != rustix::process::geteuid().as_raw() {
-        return Err(refused(UnsafeDir::ForeignOwner { owner: about.uid() }));
+    let about = FileAttributes::at_target(path).map_err(|error| refused(error.into()))?;
+    if !about.is_own() {
+        return Err(refused(UnsafeDir::ForeignOwner { owner: about.owner }));
     }
-    if about.mode() & 0o022 != 0 {
-        return Err(refused(UnsafeDir::OpenToOthers { mode: about.mode() & 0o7777 }));
+    if about.is_writable_by_others() {
+        return Err(refused(UnsafeDir::OpenToOthers { mode: about.mode }));
     }
     below(path, APP)
 }
@@ -426,11 +410,11 @@ fn below(parent: &Path, name: &str) -> Result<PathBuf, DirError> {
     let refused = |path: &Path, reason| DirError::Refused { path: path.to_owned(), reason };
     let parent = parent.canonicalize().map_err(|error| refused(parent, error.into()))?;
     let path = parent.join(name);
-    match fs::symlink_metadata(&path) {
-        Ok(about) if about.uid() != rustix::process::geteuid().as_raw() => {
-            return Err(refused(&path, UnsafeDir::ForeignOwner { owner: about.uid() }));
+    match FileAttributes::at(&path) {
+        Ok(about) if !about.is_own() => {
+            return Err(refused(&path, UnsafeDir::ForeignOwner { owner: about.owner }));
         }
-        Ok(about) if !about.is_dir() => return Err(refused(&path, UnsafeDir::NotDirectory)),
+        Ok(about) if about.kind != FileKind::Directory => return Err(refused(&path, UnsafeDir::NotDirectory)),
         _ => {}
     }
     // Use the resolved path from here on, because another user may be able to change a symlink.
@@ -443,7 +427,7 @@ fn below(parent: &Path, name: &str) -> Result<PathBuf, DirError> {
     if resolved.as_os_str().len() + MAX_SOCKET_SUFFIX > MAX_SOCKET_PATH {
         return Err(DirError::TooLong { path: resolved, longest: MAX_SOCKET_PATH - MAX_SOCKET_SUFFIX });
     }
-    if resolved != existing && rustix::fs::access(&existing, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+    if resolved != existing && !can_create_in(&existing) {
         return Err(refused(&existing, UnsafeDir::Io(io::ErrorKind::PermissionDenied)));
     }
     Ok(resolved)
@@ -494,7 +478,7 @@ pub fn identity<'a>(cluster: &Cluster, env: &dyn Env, own: impl IntoIterator<Ite
             hash.update(part);
         }
     };
-    add("uid", &rustix::process::geteuid().as_raw().to_be_bytes());
+    add("uid", &effective_user_id().to_be_bytes());
     add("server", cluster.server.as_bytes());
     add("tls-server-name", cluster.tls_server_name.as_bytes());
     add("insecure-skip-tls-verify", &[cluster.insecure_skip_tls_verify.into()]);
@@ -512,7 +496,7 @@ pub fn identity<'a>(cluster: &Cluster, env: &dyn Env, own: impl IntoIterator<Ite
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     use credlet_exec::FixedEnv;
 

@@ -1,15 +1,16 @@
 //! Address of a proxy as in `status.proxyConfig.url`.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+
+use credlet_platform::fs::path_from_bytes;
+use credlet_platform::local_socket;
 
 use crate::percent;
 
-/// Maximum length of a socket path: the size of `sun_path` without the terminating NUL.
-pub const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+/// Maximum length of a socket path in bytes.
+pub const MAX_SOCKET_PATH: usize = local_socket::MAX_PATH_LEN;
 
 /// Address of a proxy.
 ///
@@ -51,7 +52,7 @@ impl ProxyEndpoint {
     /// If the path cannot be a socket path.
     pub fn unix(path: impl AsRef<Path>) -> Result<Self, EndpointError> {
         let path = path.as_ref();
-        let bytes = path.as_os_str().as_bytes();
+        let bytes = path.as_os_str().as_encoded_bytes();
         if bytes.contains(&0) {
             return Err(EndpointError::Abstract);
         }
@@ -84,7 +85,7 @@ fn unix(rest: &str) -> Result<ProxyEndpoint, EndpointError> {
         return Err(EndpointError::NoUrl);
     }
     let path = percent::decoded(path).ok_or(EndpointError::Percent)?;
-    ProxyEndpoint::unix(PathBuf::from(OsString::from_vec(path)))
+    ProxyEndpoint::unix(path_from_bytes(path))
 }
 
 /// `rest` follows `https:`.
@@ -110,7 +111,7 @@ impl fmt::Display for ProxyEndpoint {
             Self::Loopback(address) => write!(f, "https://{address}"),
             Self::Unix(path) => {
                 f.write_str("unix://")?;
-                path.as_os_str().as_bytes().iter().try_for_each(|byte| match byte {
+                path.as_os_str().as_encoded_bytes().iter().try_for_each(|byte| match byte {
                     b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
                         write!(f, "{}", char::from(*byte))
                     }
@@ -256,7 +257,7 @@ mod tests {
             let _ = ProxyEndpoint::parse(&format!("unix://{noise}"));
             let mut bytes = b"/".to_vec();
             bytes.extend(name);
-            if let Ok(endpoint) = ProxyEndpoint::unix(Path::new(&OsString::from_vec(bytes))) {
+            if let Ok(endpoint) = ProxyEndpoint::unix(path_from_bytes(bytes)) {
                 proptest::prop_assert_eq!(ProxyEndpoint::parse(&endpoint.to_string()), Ok(endpoint));
             }
         }

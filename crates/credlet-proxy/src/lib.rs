@@ -42,4 +42,3 @@ mod percent;
 pub mod policy;
 pub mod server;
 pub mod sign;
-mod socket_dir;

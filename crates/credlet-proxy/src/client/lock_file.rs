@@ -1,9 +1,8 @@
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::dir::{options_without_links, regular};
+use credlet_platform::fs::{create_private_file, is_at_path, open_regular_no_follow};
 
 /// Prefix and suffix of the names of lock files.
 const NAME_PARTS: (&str, &str) = ("client-", ".lock");
@@ -25,7 +24,7 @@ impl ClientLockFile {
             aws_lc_rs::rand::fill(&mut random).map_err(|_| io::Error::other("failed to generate random bytes"))?;
             let (before, after) = NAME_PARTS;
             let path = dir.join(format!("{before}{:032x}{after}", u128::from_ne_bytes(random)));
-            let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+            let file = create_private_file(&path)?;
             let mut locked = Self { path, file };
             locked.file.lock()?;
             // For debugging only.
@@ -43,9 +42,7 @@ impl ClientLockFile {
 
     /// Whether the file at the path is still this one.
     pub(super) fn is_current(&self) -> bool {
-        let inode = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
-        let own = inode(self.file.metadata());
-        own.is_some() && inode(fs::symlink_metadata(&self.path)) == own
+        is_at_path(&self.file, &self.path)
     }
 }
 
@@ -67,7 +64,7 @@ pub(super) fn sweep(dir: &Path) {
         }
         // Hold the lock while removing: a process that has just created this file and waits for its lock then creates
         // another.
-        if let Ok(file) = regular(&options_without_links(File::options().read(true).clone()), &entry.path())
+        if let Ok(file) = open_regular_no_follow(&entry.path(), File::options().read(true))
             && file.try_lock().is_ok()
         {
             let _ = fs::remove_file(entry.path());
@@ -90,7 +87,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
         let flags = rustix::io::fcntl_getfd(&locked.file).unwrap();
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
-        let other = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let other = File::options().read(true).write(true).open(&path).unwrap();
         assert!(other.try_lock().is_err());
         drop(locked);
         assert!(other.try_lock().is_ok());

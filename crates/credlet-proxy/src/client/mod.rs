@@ -18,7 +18,6 @@
 
 mod lock_file;
 mod route;
-mod socket_check;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -2,15 +2,14 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use credlet_exec::{PluginProxy, ProcessExit, RunningProcess};
 use credlet_http::{BoxedStream, ConnectFuture, HostPort, HttpError, IntermediaryTls, Route, TrustRoots};
+use credlet_platform::local_socket::{ConnectError, LocalStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
 use super::ExecProxies;
-use super::socket_check::{self, SocketCheckError};
 use crate::endpoint::ProxyEndpoint;
 
 /// Route to one proxy.
@@ -55,10 +54,8 @@ impl ProxyRoute {
         }
         match &self.endpoint {
             ProxyEndpoint::Unix(path) => {
-                let socket = socket_check::check_socket(path).map_err(|error| self.check_failed(error))?;
-                let connected = connect_with_backoff(|| UnixStream::connect(&socket.address)).await;
-                let stream = connected.map_err(|error| self.failure(error))?;
-                socket_check::check_listener(&stream, path).map_err(|error| self.check_failed(error))?;
+                // The caller applies the connect timeout.
+                let stream = LocalStream::connect_trusted(path).await.map_err(|error| self.not_connected(error))?;
                 Ok(self.guarded(stream))
             }
             ProxyEndpoint::Loopback(address) => {
@@ -73,10 +70,11 @@ impl ProxyRoute {
         Box::new(GuardedStream { stream, _lifeline: self.lifeline.clone() })
     }
 
-    fn check_failed(&self, error: SocketCheckError) -> HttpError {
+    fn not_connected(&self, error: ConnectError) -> HttpError {
         match error {
-            SocketCheckError::Missing(error) => self.endpoint_lost(error),
-            SocketCheckError::Unsafe(reason) => HttpError::ExecProxy { reason },
+            ConnectError::Missing(error) => self.endpoint_lost(error),
+            ConnectError::Io(error) => self.failure(error),
+            error => HttpError::ExecProxy { reason: error.to_string() },
         }
     }
 
@@ -116,22 +114,6 @@ impl Route for ProxyRoute {
         };
         (!self.authorities.is_empty())
             .then(|| IntermediaryTls { roots: TrustRoots::Pem(self.authorities.clone()), name })
-    }
-}
-
-/// Retries with backoff while the listener's backlog is full: `connect` on a Unix socket then fails at once with
-/// `EAGAIN`.
-async fn connect_with_backoff<T, F: Future<Output = io::Result<T>>>(connect: impl Fn() -> F) -> io::Result<T> {
-    let mut pause = Duration::from_millis(1);
-    loop {
-        match connect().await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // The caller applies the connect timeout.
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_millis(100));
-            }
-            connected => return connected,
-        }
     }
 }
 

@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use credlet_platform::account::effective_user_id;
+use credlet_platform::local_socket::{LocalListener, LocalStream};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -14,7 +16,7 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_with_sizes};
-use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -43,7 +45,7 @@ const MAX_HEADERS: usize = 1_000;
 /// All listening sockets of a proxy.
 #[derive(Debug)]
 pub(super) struct Listeners {
-    pub(super) socket: UnixListener,
+    pub(super) socket: LocalListener,
     pub(super) peers: AllowedPeers,
     /// `None`: plain HTTP on the socket.
     pub(super) socket_tls: Option<Arc<ServerConfig>>,
@@ -57,7 +59,7 @@ pub(super) struct Listeners {
 pub(super) struct LoopbackListener {
     pub(super) port: SharedPort,
     /// Receives connections that sibling daemons accepted on the shared port.
-    pub(super) handover: UnixListener,
+    pub(super) handover: LocalListener,
     pub(super) mode: BridgeMode,
     pub(super) tls: Arc<ServerConfig>,
     pub(super) authorities: Arc<AllowedAuthorities>,
@@ -74,18 +76,18 @@ impl LoopbackListener {
     }
 
     /// Accepts a connection from a sibling daemon. Pending forever if there is no listener.
-    async fn next_handover(listener: Option<&Self>) -> io::Result<(UnixStream, &Self)> {
+    async fn next_handover(listener: Option<&Self>) -> io::Result<(LocalStream, &Self)> {
         match listener {
-            Some(listener) => Ok((listener.handover.accept().await?.0, listener)),
+            Some(listener) => Ok((listener.handover.accept().await?, listener)),
             None => std::future::pending().await,
         }
     }
 }
 
 /// Pending forever if there is no listener.
-async fn accept_shared(listener: Option<&GroupListener>) -> io::Result<(UnixStream, &GroupListener)> {
+async fn accept_shared(listener: Option<&GroupListener>) -> io::Result<(LocalStream, &GroupListener)> {
     match listener {
-        Some(listener) => Ok((listener.listener.accept().await?.0, listener)),
+        Some(listener) => Ok((listener.listener.accept().await?, listener)),
         None => std::future::pending().await,
     }
 }
@@ -117,7 +119,7 @@ impl ConnectionSet {
     /// Accepts one connection or reaps one that is closed. Cancel safe.
     pub(super) async fn accept(&mut self, listeners: &Listeners) {
         let accepted = tokio::select! {
-            accepted = listeners.socket.accept() => accepted.map(|(stream, _)| self.accept_socket(stream, listeners)),
+            accepted = listeners.socket.accept() => accepted.map(|stream| self.accept_socket(stream, listeners)),
             accepted = LoopbackListener::accept(listeners.loopback.as_ref()) => {
                 accepted.map(|(stream, remote, listener)| self.accept_loopback(stream, remote, listener))
             }
@@ -158,7 +160,7 @@ impl ConnectionSet {
         while self.open.join_next().await.is_some() {}
     }
 
-    fn accept_socket(&mut self, stream: UnixStream, listeners: &Listeners) {
+    fn accept_socket(&mut self, stream: LocalStream, listeners: &Listeners) {
         let Some(share) = self.share(listeners.peers.admit(&stream)) else { return };
         let (connection, task) = self.connection(&listeners.socket_authorities, &self.at_socket, share);
         task.set(match &listeners.socket_tls {
@@ -167,7 +169,7 @@ impl ConnectionSet {
         });
     }
 
-    fn accept_group(&mut self, stream: UnixStream, listener: &GroupListener, listeners: &Listeners) {
+    fn accept_group(&mut self, stream: LocalStream, listener: &GroupListener, listeners: &Listeners) {
         let Some(share) = self.share(listener.admit(&stream)) else { return };
         let (connection, task) = self.connection(&listeners.socket_authorities, &self.at_shared, share);
         task.set(self.open.spawn(connection.serve_http1(stream)));
@@ -176,7 +178,7 @@ impl ConnectionSet {
     /// Counts the connection against the quota of its user, unless that is the proxy's user. Returns `None` if the
     /// connection is rejected.
     fn share(&self, admitted: Option<u32>) -> Option<Option<QuotaShare>> {
-        let own = rustix::process::geteuid().as_raw();
+        let own = effective_user_id();
         let share = admitted.and_then(|uid| match uid {
             uid if uid == own => Some(None),
             uid => self.user_quota.take(uid).map(Some),
@@ -205,7 +207,7 @@ impl ConnectionSet {
         }));
     }
 
-    fn accept_handover(&mut self, stream: UnixStream, listener: &LoopbackListener) {
+    fn accept_handover(&mut self, stream: LocalStream, listener: &LoopbackListener) {
         // `also_serve` applies to the socket only; the port belongs to this user.
         if AllowedPeers::new(Vec::new()).admit(&stream).is_none() {
             self.pipeline.metrics.record_rejected_connection();
@@ -320,7 +322,7 @@ impl ClientConnection {
 
     /// Forwards a connection to the sibling daemon that issued the client's certificate. At shutdown it is subject to
     /// the drain timeout.
-    async fn hand_over<S>(self, mut stream: Box<TlsStream<S>>, mut sibling: UnixStream)
+    async fn hand_over<S>(self, mut stream: Box<TlsStream<S>>, mut sibling: LocalStream)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -333,7 +335,7 @@ impl ClientConnection {
     }
 
     /// Serves a connection that a sibling daemon hands over.
-    async fn serve_handover(self, mut stream: UnixStream) {
+    async fn serve_handover(self, mut stream: LocalStream) {
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.read_u8()).await {
             Ok(Ok(byte)) if byte == NegotiatedProtocol::Http1 as u8 => self.serve_http1(stream).await,
             Ok(Ok(byte)) if byte == NegotiatedProtocol::Http2 as u8 => self.serve_http2(stream).await,
@@ -425,8 +427,10 @@ mod tests {
         fn with_tls<A, B, C, F>(_: fn(A, B, C) -> F) -> usize {
             size_of::<F>()
         }
-        let bytes =
-            (plain(ClientConnection::serve_http1::<UnixStream>), with_tls(ClientConnection::accept_tls::<UnixStream>));
+        let bytes = (
+            plain(ClientConnection::serve_http1::<LocalStream>),
+            with_tls(ClientConnection::accept_tls::<LocalStream>),
+        );
         assert!(bytes.0 <= 512 && bytes.1 <= 1024, "{bytes:?}");
     }
 }

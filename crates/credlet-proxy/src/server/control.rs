@@ -23,6 +23,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use credlet_api::Secret;
 use credlet_api::exec::{ApiVersion, ExecCredentialStatus};
+use credlet_platform::local_socket::LocalListener;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -31,7 +32,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
 use super::leases::LeaseOutcome;
@@ -58,14 +58,14 @@ const HEAD_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Accepts one connection or reaps one that is closed. Cancel safe.
 pub(super) async fn accept(
-    listener: &UnixListener,
+    listener: &LocalListener,
     shared: &Arc<ServerState>,
     open: &mut JoinSet<()>,
     pending: &Arc<PendingConnections>,
 ) {
     let stream = tokio::select! {
         accepted = listener.accept() => match accepted {
-            Ok((stream, _)) => stream,
+            Ok(stream) => stream,
             Err(_) => {
                 pending.evict_oldest();
                 return tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -12,11 +12,11 @@ use credlet_exec::{Clock as _, SystemClock};
 use credlet_http::{
     ClientSettings, ConnectFuture, CryptoBackend, HostPort, HttpClient, HttpError, RequestBody, Route, ServerAddr,
 };
+use credlet_platform::local_socket::LocalStream;
 use http::{Method, Request, StatusCode};
 use http_body::Body as _;
 
 use super::control::{ParseReportError, StatusReport, UNLOCK_PROMPT_HEADER, VERSION, WAIT_QUERY};
-use super::peer;
 use crate::dir::ProxyDir;
 
 /// Timeout of requests that the proxy answers from memory.
@@ -142,8 +142,7 @@ impl ControlClient {
 
     /// Process id of the listener, from the peer credentials.
     async fn listener_pid(&self) -> Option<u32> {
-        let pid = peer::connect(&self.socket).await.ok()?.peer_cred().ok()?.pid()?;
-        u32::try_from(pid).ok()
+        LocalStream::connect_own(&self.socket).await.ok()?.peer().ok()?.process
     }
 
     async fn send(&self, method: Method, path: &str, body: RequestBody) -> Result<ControlResponse, ControlError> {
@@ -251,7 +250,7 @@ struct ControlRoute(PathBuf);
 impl Route for ControlRoute {
     fn connect<'a>(&'a self, target: &'a HostPort) -> ConnectFuture<'a> {
         Box::pin(async move {
-            match peer::connect(&self.0).await {
+            match LocalStream::connect_own(&self.0).await {
                 Ok(stream) => Ok(Box::new(stream) as _),
                 Err(error) => Err(HttpError::Unreachable { host: target.to_string().into(), source: Arc::new(error) }),
             }

@@ -10,12 +10,12 @@ use credlet_exec::{
     Clock as _, Env as _, EnvInheritance, OsError, ProcessExit, SpawnedDaemon, SystemClock, SystemEnv,
     close_inherited_fds, spawn_daemon,
 };
+use credlet_platform::daemon::{DetachableStdio, harden_process};
 use tokio::sync::oneshot;
 
 use super::control_client::{ControlClient, ControlError, LeaseResponse};
 use super::lifecycle::ServeError;
 use super::listener;
-use super::process::{DetachableStdio, harden_process};
 use crate::dir::{DirError, ProxyDir};
 
 /// Finds the daemon of a directory, or starts it.

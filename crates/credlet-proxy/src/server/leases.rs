@@ -1,14 +1,13 @@
 //! Leases of clients, which keep the proxy running.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use credlet_platform::fs::{FileId, open_own_no_follow};
 use tokio::sync::watch;
 
 /// Clients that need the proxy, by a locked file or for a limited time.
@@ -23,8 +22,8 @@ pub(super) struct ClientLeases {
 
 #[derive(Debug, Default)]
 struct LeaseState {
-    /// Device and inode. A client that runs its plugin again uses the same file.
-    files: BTreeSet<(u64, u64)>,
+    /// A client that runs its plugin again uses the same file.
+    files: BTreeSet<FileId>,
     /// Whether there was ever a client.
     had_client: bool,
     /// End of the last time-limited lease, on the monotonic clock.
@@ -52,15 +51,11 @@ impl ClientLeases {
     /// # Errors
     /// If the path is not a regular file of this user.
     pub(super) fn take(self: &Arc<Self>, path: &Path) -> io::Result<LeaseOutcome> {
-        let file = match open(path) {
+        let file = match open_own_no_follow(path, File::options().read(true).write(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LeaseOutcome::ClientExited),
             opened => opened?,
         };
-        let found = file.metadata()?;
-        if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        let key = (found.dev(), found.ino());
+        let key = FileId::of_file(&file)?;
         {
             let mut state = self.state();
             if state.closed {
@@ -118,7 +113,7 @@ impl ClientLeases {
         self.state().closed = true;
     }
 
-    fn end(&self, key: (u64, u64)) {
+    fn end(&self, key: FileId) {
         let mut state = self.state();
         state.files.remove(&key);
         self.held.send_replace(state.files.len());
@@ -127,12 +122,6 @@ impl ClientLeases {
     fn state(&self) -> MutexGuard<'_, LeaseState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Does not follow a symlink or block on a FIFO.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 /// Blocks until the lock is released. An error other than `EINTR` counts as released.

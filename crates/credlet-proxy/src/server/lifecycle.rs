@@ -9,10 +9,9 @@ use std::time::Duration;
 use credlet_api::Secret;
 use credlet_api::exec::{ExecCredentialStatus, ProxyConfig};
 use credlet_exec::{Clock, OsError};
-use credlet_platform::signals::signal;
+use credlet_platform::daemon;
+use credlet_platform::local_socket::LocalListener;
 use jiff::SignedDuration;
-use tokio::net::UnixListener;
-use tokio::signal::unix::SignalKind;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -61,7 +60,7 @@ pub struct ProxyServer {
     pub(super) shared: Arc<ServerState>,
     owned_dir: OwnedDir,
     listeners: Listeners,
-    control: UnixListener,
+    control: LocalListener,
     shutdown: watch::Sender<bool>,
     options: ServerOptions,
 }
@@ -349,12 +348,10 @@ async fn shutdown_reason(shared: &ServerState, options: &ServerOptions) -> Shutd
 
 /// Pending forever if signals are not handled.
 async fn shutdown_signal(enabled: bool) {
-    let caught = enabled.then(|| Some((signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?)));
-    let Some((mut terminate, mut interrupt)) = caught.flatten() else { return std::future::pending().await };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    if !enabled {
+        return std::future::pending().await;
     }
+    daemon::shutdown_signal().await;
 }
 
 /// Returns when there have been no clients and no requests for the linger time.

@@ -3,11 +3,11 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
+use credlet_platform::local_socket::{LocalListener, LocalStream, SocketAccess};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 
 use super::ServeError;
@@ -36,7 +36,7 @@ impl OwnedDir {
             let lock = match lock.try_lock() {
                 Ok(()) => lock,
                 Err(TryLockError::Error(error)) => return Err(listen_error(error)),
-                Err(TryLockError::WouldBlock) if UnixStream::connect(dir.control()).await.is_ok() => {
+                Err(TryLockError::WouldBlock) if LocalStream::connect(&dir.control()).await.is_ok() => {
                     return Err(ServeError::AlreadyRunning);
                 }
                 // No listener, so the holder is exiting: a killed process releases its locks after a moment.
@@ -55,35 +55,17 @@ impl OwnedDir {
 
     /// Listens on `path`, replacing the socket of an earlier proxy. The socket is renamed to `path` once it listens, so
     /// that clients that find it can connect.
-    pub(super) fn listen(&self, path: PathBuf) -> Result<UnixListener, ServeError> {
-        self.listen_with_mode(path, 0o600, None)
+    pub(super) fn listen(&self, path: PathBuf) -> Result<LocalListener, ServeError> {
+        self.listen_with_access(path, SocketAccess::Private)
     }
 
-    /// Like [`listen`](Self::listen), with this mode and group.
-    pub(super) fn listen_with_mode(
-        &self,
-        path: PathBuf,
-        mode: u32,
-        group: Option<u32>,
-    ) -> Result<UnixListener, ServeError> {
+    /// Like [`listen`](Self::listen), with these permissions.
+    pub(super) fn listen_with_access(&self, path: PathBuf, access: SocketAccess) -> Result<LocalListener, ServeError> {
         let temp_path = ProxyDir::temp_socket_path(&path);
         if path.as_os_str().len().max(temp_path.as_os_str().len()) > MAX_SOCKET_PATH {
             return Err(ServeError::PathTooLong { path, longest: MAX_SOCKET_PATH });
         }
-        let listening = || -> io::Result<UnixListener> {
-            let _ = fs::remove_file(&temp_path);
-            let listener = std::os::unix::net::UnixListener::bind(&temp_path)?;
-            // The directory is private, so the initial mode does not matter.
-            std::os::unix::fs::chown(&temp_path, None, group)?;
-            fs::set_permissions(&temp_path, fs::Permissions::from_mode(mode))?;
-            listener.set_nonblocking(true)?;
-            fs::rename(&temp_path, &path)?;
-            UnixListener::from_std(listener)
-        };
-        listening().map_err(|error| {
-            let _ = fs::remove_file(&temp_path);
-            ServeError::Listen { reason: error.into() }
-        })
+        LocalListener::bind(&path, &temp_path, access).map_err(|error| ServeError::Listen { reason: error.into() })
     }
 
     /// Removes the names of the sockets. Clients that have already connected stay in the backlog.
@@ -158,7 +140,7 @@ mod tests {
                     let _control = owned_dir.listen(owned_dir.dir.control()).unwrap();
                     std::thread::yield_now();
                     // A rejected process has connected to the control socket and may have filled its backlog.
-                    match UnixStream::connect(owned_dir.dir.control()).await {
+                    match LocalStream::connect(&owned_dir.dir.control()).await {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                         connected => drop(connected.unwrap()),
                     }

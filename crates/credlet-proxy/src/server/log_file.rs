@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::dir::{ProxyDir, options_without_links, regular};
+use credlet_platform::fs::open_regular_no_follow;
+
+use crate::dir::ProxyDir;
 
 /// Maximum size of a file. There are at most two, the current and the previous one.
 const MAX_LOG_SIZE: u64 = 1 << 20;
@@ -55,9 +56,7 @@ impl LogFile {
 
 impl OpenLog {
     fn at(path: &Path) -> io::Result<Self> {
-        let mut options = fs::OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
-        let file = regular(&options_without_links(options), path)?;
+        let file = open_regular_no_follow(path, File::options().append(true).create(true))?;
         let size = file.metadata()?.len();
         Ok(Self { file, size })
     }

@@ -27,11 +27,12 @@ mod options;
 mod peer;
 mod pending;
 mod pipeline;
-mod process;
 mod proxy_ca;
 mod siblings;
 mod upgrade;
 mod user_presence;
+
+pub use credlet_platform::daemon::{DetachableStdio, harden_process};
 
 pub use self::control::{ParseReportError, StatusReport};
 pub use self::control_client::{ControlClient, ControlError, LeaseResponse};
@@ -42,5 +43,4 @@ pub use self::options::{
     BridgeMode, GroupSocket, LoopbackOptions, ServerOptions, SocketProtocol, TargetError, UpstreamTarget, server_path,
 };
 pub use self::pipeline::ACCESS_LOG_TARGET;
-pub use self::process::{DetachableStdio, harden_process};
 pub use self::proxy_ca::{ProxyCa, ProxyCaError};

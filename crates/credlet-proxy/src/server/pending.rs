@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use credlet_platform::daemon::open_file_limit;
 use credlet_platform::peer::{PeerOwner, query_tcp_peer_owner, tcp_peer_owners};
-use rustix::process::Resource;
 use tokio::task::AbortHandle;
 
 /// Concurrent handshakes of one listener.
@@ -31,7 +31,7 @@ pub(super) struct ConnectionLimits {
 
 impl ConnectionLimits {
     pub(super) fn of_this_process() -> Self {
-        Self::for_files(rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+        Self::for_files(open_file_limit())
     }
 
     fn for_files(files: u64) -> Self {

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use credlet_api::Secret;
 use credlet_exec::OsError;
 use credlet_http::CryptoBackend;
-use credlet_platform::fs::{ReadError, read_private};
+use credlet_platform::fs::{ReadError, create_private_file, read_private};
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -136,7 +135,7 @@ impl ProxyCa {
         // Concurrent processes use the file of the first one.
         let draft = path.with_extension(format!("draft-{}", std::process::id()));
         let _ = std::fs::remove_file(&draft);
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        let mut file = create_private_file(&draft)?;
         file.write_all(text.expose().as_bytes()).and_then(|()| file.sync_all())?;
         let put = match std::fs::hard_link(&draft, path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),

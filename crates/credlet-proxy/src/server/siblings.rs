@@ -10,13 +10,13 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::sync::Arc;
 
+use credlet_platform::local_socket::LocalStream;
 use rustls::ServerConnection;
-use tokio::net::{TcpListener, UnixStream};
+use tokio::net::TcpListener;
 
 use super::ServeError;
 use super::listener;
 use super::options::{BridgeMode, LoopbackOptions};
-use super::peer;
 use super::proxy_ca::{self, ProxyCa};
 use crate::dir::ProxyDir;
 
@@ -69,9 +69,9 @@ impl SiblingDaemons {
     ///
     /// # Errors
     /// If the sibling is not running, in particular.
-    pub(super) async fn connect(&self, name: &str) -> io::Result<UnixStream> {
+    pub(super) async fn connect(&self, name: &str) -> io::Result<LocalStream> {
         let sibling = self.parent_dir.as_ref().and_then(|parent_dir| parent_dir.sibling(name));
-        peer::connect(&sibling.ok_or(io::ErrorKind::NotFound)?.handover_socket()).await
+        LocalStream::connect_own(&sibling.ok_or(io::ErrorKind::NotFound)?.handover_socket()).await
     }
 }
 

@@ -10,7 +10,6 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -18,6 +17,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 use credlet_exec::{Clock as _, SystemClock};
+use credlet_platform::fs::{is_at_path, open_regular_no_follow};
 
 use super::Pkcs11Error;
 
@@ -116,7 +116,7 @@ impl TokenLock {
                     }
                 },
             };
-            if is_in_place(&path, &file) {
+            if is_at_path(&file, &path) {
                 return Ok(Some(Self { path, file, exclusive }));
             }
         }
@@ -129,7 +129,7 @@ impl TokenLock {
         let file = open(&path).ok()?;
         drop(self);
         match lock_within(file, limit, File::lock) {
-            Ok(Some(file)) if is_in_place(&path, &file) => Some(Self { path, file, exclusive: true }),
+            Ok(Some(file)) if is_at_path(&file, &path) => Some(Self { path, file, exclusive: true }),
             _ => Self::acquire(path, deadline).ok().flatten(),
         }
     }
@@ -147,7 +147,7 @@ impl TokenLock {
 impl Drop for TokenLock {
     fn drop(&mut self) {
         // A process that has opened the file meanwhile finds that it is not at this path and opens it again.
-        if self.file.try_lock().is_ok() && is_in_place(&self.path, &self.file) {
+        if self.file.try_lock().is_ok() && is_at_path(&self.file, &self.path) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -164,15 +164,7 @@ fn file_name(module: &Path, label: &str, serial: &str) -> String {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()).open(path)
-}
-
-fn is_in_place(path: &Path, file: &File) -> bool {
-    let inode = |found: io::Result<fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
-    let ours = inode(file.metadata());
-    ours.is_some() && inode(fs::symlink_metadata(path)) == ours
+    open_regular_no_follow(path, File::options().read(true).write(true).create(true).truncate(false))
 }
 
 /// `flock` has no time limit, so another thread calls it. If it gets the lock after the limit, it releases it at once.

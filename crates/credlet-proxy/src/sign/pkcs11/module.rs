@@ -5,10 +5,10 @@
 //! configuration directory, one absolute path per line ([`UserList`]).
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use credlet_exec::{Env, UserList};
+use credlet_platform::fs::is_system_file;
 
 use super::{Pkcs11Error, Pkcs11Uri};
 
@@ -47,9 +47,7 @@ pub fn find(named: Option<&Path>, uri: &Pkcs11Uri, env: &dyn Env) -> Result<Path
 
 /// Returns whether the file is in a directory for system libraries, owned by root, and writable by root only.
 fn is_system(real: &Path) -> bool {
-    let about = fs::metadata(real);
-    SYSTEM_DIRS.iter().any(|dir| real.starts_with(dir))
-        && about.is_ok_and(|about| about.is_file() && about.uid() == 0 && about.mode() & 0o022 == 0)
+    SYSTEM_DIRS.iter().any(|dir| real.starts_with(dir)) && is_system_file(real)
 }
 
 /// Searches the system directories for `lib{name}.so`, `{name}.so` and `{name}-pkcs11.so`.

@@ -1,10 +1,8 @@
-use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
 use credlet_api::Secret;
-use rustix::fs::OFlags;
+use credlet_platform::fs::{FileAttributes, ReadError, open_regular};
 use zeroize::Zeroizing;
 
 use super::{Pkcs11Error, Pkcs11UriError};
@@ -42,15 +40,13 @@ impl PinSource {
     pub fn read(&self) -> Result<Secret, Pkcs11Error> {
         let Self::File(path) = self;
         let invalid = |reason: String| Pkcs11Error::PinFile { path: path.clone(), reason };
-        // Opening a pipe or a terminal must not block.
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-        let mut file = file.map_err(|error| invalid(format!("cannot read: {}", error.kind())))?;
-        let about = file.metadata().map_err(|error| invalid(format!("cannot read: {}", error.kind())))?;
-        if !about.is_file() {
-            return Err(invalid("not a regular file".to_owned()));
-        }
-        if about.mode() & 0o077 != 0 {
+        let mut file = open_regular(path).map_err(|error| match error {
+            ReadError::Directory | ReadError::NotRegular => invalid("not a regular file".to_owned()),
+            error => invalid(format!("cannot read: {}", error.kind())),
+        })?;
+        let about = FileAttributes::of_file(&file);
+        let about = about.map_err(|error| invalid(format!("cannot read: {}", error.kind())))?;
+        if about.is_open_to_others() {
             return Err(invalid("readable by other users: run `chmod 600`".to_owned()));
         }
         let mut bytes = Zeroizing::new(Vec::new());

@@ -1,11 +1,14 @@
-//! Process setup for daemons.
+//! A process that runs as a daemon: setup, standard streams, limit on open files and shutdown signals.
 
 use std::fs::File;
 use std::io;
 
-use credlet_platform::hardening;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
+use tokio::signal::unix::SignalKind;
+
+use crate::hardening;
+use crate::signals::signal;
 
 /// Limit on open files. The hard limit may be a billion in containers, and child processes inherit the limit; some
 /// programs close every descriptor up to it.
@@ -35,6 +38,23 @@ fn raise_open_file_limit() {
     if found.current.is_some_and(|current| current < target) {
         // A lower limit only means fewer connections.
         let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(target), ..found });
+    }
+}
+
+/// Returns the number of files that this process may have open. `u64::MAX` means unlimited.
+pub fn open_file_limit() -> u64 {
+    rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Returns when the process is asked to exit, by SIGTERM or SIGINT, which no longer terminate it from the first poll on. Pending
+/// forever if the handlers cannot be installed.
+pub async fn shutdown_signal() {
+    let caught =
+        signal(SignalKind::terminate()).and_then(|terminate| Ok((terminate, signal(SignalKind::interrupt())?)));
+    let Ok((mut terminate, mut interrupt)) = caught else { return std::future::pending().await };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
 }
 
