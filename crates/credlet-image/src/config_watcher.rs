@@ -1,10 +1,11 @@
 //! Detects changed configuration files by polling their metadata from lookups, without a thread.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
+
+use credlet_platform::fs::FileVersion;
 
 use crate::config;
 
@@ -18,14 +19,11 @@ struct WatchState {
     files: Vec<FileStamp>,
 }
 
-/// Metadata that every write to a file changes at least in part.
+/// A file and its version, `None` for a missing file.
 #[derive(Debug, PartialEq, Eq)]
 struct FileStamp {
     path: PathBuf,
-    /// Device, inode and size.
-    file: Option<(u64, u64, u64)>,
-    modified: Option<(i64, i64)>,
-    changed: Option<(i64, i64)>,
+    version: Option<FileVersion>,
 }
 
 impl ConfigWatcher {
@@ -56,14 +54,7 @@ impl ConfigWatcher {
 fn stamps(config: &Path) -> Vec<FileStamp> {
     let stamp = |path: PathBuf| {
         // Follows links: an update of a ConfigMap volume replaces a symbolic link.
-        let found = fs::metadata(&path).ok();
-        let found = found.as_ref();
-        FileStamp {
-            file: found.map(|found| (found.dev(), found.ino(), found.size())),
-            modified: found.map(|found| (found.mtime(), found.mtime_nsec())),
-            changed: found.map(|found| (found.ctime(), found.ctime_nsec())),
-            path,
-        }
+        FileStamp { version: fs::metadata(&path).ok().map(|found| FileVersion::new(&found)), path }
     };
     config::list(config).into_iter().map(stamp).collect()
 }

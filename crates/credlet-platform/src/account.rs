@@ -1,5 +1,6 @@
-//! The account database (`getpwuid_r`), which environment variables cannot change.
+//! The account database (`getpwuid_r`, `getgrnam_r`), which environment variables cannot change.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -23,6 +24,17 @@ pub fn home_dir() -> Option<PathBuf> {
         Some(user.dir).filter(|home| home.is_absolute())
     };
     HOME.get_or_init(query).clone()
+}
+
+/// Returns the id of the group with this name, or `None` if there is none.
+///
+/// # Errors
+/// Fails if the database cannot be queried.
+pub fn group_id_by_name(name: &str) -> io::Result<Option<u32>> {
+    let found = nix::unistd::Group::from_name(name);
+    // Keeps the name of the error code in the message.
+    let found = found.map_err(|errno| io::Error::new(io::Error::from(errno).kind(), errno))?;
+    Ok(found.map(|group| group.gid.as_raw()))
 }
 
 #[cfg(feature = "test-accounts")]

@@ -24,8 +24,7 @@ pub fn harden_process() -> io::Result<()> {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     hardening::protect_memory_permanently()?;
     std::env::set_current_dir("/")?;
-    // Fails for a process group leader, which is already outside the client's process group.
-    let _ = rustix::process::setsid();
+    crate::process::leave_session();
     raise_open_file_limit();
     Ok(())
 }

@@ -703,6 +703,114 @@ pub fn can_create_in(dir: &Path) -> bool {
     rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
+/// Removes a file from a private directory. The directory is checked like that of [`open_private_dir`], and cannot be
+/// exchanged between check and removal.
+///
+/// # Errors
+/// Fails like [`open_private_dir`], and if the file cannot be removed or does not exist.
+pub fn remove_private_file(path: &Path) -> Result<(), UnsafeDir> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(UnsafeDir::Io(io::ErrorKind::InvalidInput));
+    };
+    let dir = open_private_dir(dir)?;
+    Ok(rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::empty()).map_err(io::Error::from)?)
+}
+
+/// How many names of temporary directories are tried.
+const MAX_TEMP_NAMES: u32 = 100;
+
+/// A temporary directory that only the effective user can access (mode 0700). Removed with its content on drop.
+#[derive(Debug)]
+pub struct PrivateTempDir(PathBuf);
+
+impl PrivateTempDir {
+    /// Creates a directory in `parent`. Its name is `prefix` and 8 random hexadecimal digits. Use [`temp_dir`] for `parent`.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be created.
+    pub fn create_in(parent: &Path, prefix: &str) -> io::Result<Self> {
+        use std::hash::BuildHasher as _;
+
+        for _ in 0..MAX_TEMP_NAMES {
+            // The standard library seeds this hasher with random numbers of the system.
+            let random = std::hash::RandomState::new().hash_one(0) >> 32;
+            let path = parent.join(format!("{prefix}{random:08x}"));
+            if make_private_dir(&path)? {
+                return Ok(Self(path));
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Returns the path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for PrivateTempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Metadata that every write to a file changes at least in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    fingerprint: FileFingerprint,
+    /// Time of the last change of content or metadata, in seconds and nanoseconds. Unlike the modification time, programs
+    /// cannot set it.
+    changed: [i64; 2],
+}
+
+impl FileVersion {
+    /// Takes the version from metadata.
+    pub fn new(metadata: &Metadata) -> Self {
+        let changed = [metadata.ctime(), metadata.ctime_nsec()];
+        Self { fingerprint: FileFingerprint::new(metadata), changed }
+    }
+}
+
+/// Why another user can replace or modify a file or directory. The texts follow its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exposure {
+    /// The owner is neither the effective user nor root.
+    #[error("belongs to another user")]
+    ForeignOwner,
+    /// All users have write permission.
+    #[error("is writable by all users")]
+    WritableByAll,
+    /// A group other than the user's primary group and root's has write permission.
+    #[error("is writable by another group")]
+    WritableByGroup,
+}
+
+impl Exposure {
+    /// Checks owner and permissions; does not check the directories above.
+    ///
+    /// In a directory with the sticky bit, like `/tmp`, users cannot replace each other's files. Write permission of the
+    /// user's primary group is accepted: on many systems every user has a private group.
+    pub fn of(metadata: &Metadata) -> Option<Self> {
+        let us = [rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()];
+        exposure(metadata.mode(), metadata.is_dir(), [metadata.uid(), metadata.gid()], us)
+    }
+}
+
+fn exposure(mode: u32, is_dir: bool, owner: [u32; 2], us: [u32; 2]) -> Option<Exposure> {
+    let [uid, gid] = owner;
+    let sticky = is_dir && mode & 0o1000 != 0;
+    if uid != us[0] && uid != 0 {
+        return Some(Exposure::ForeignOwner);
+    }
+    if sticky {
+        return None;
+    }
+    if mode & 0o002 != 0 {
+        return Some(Exposure::WritableByAll);
+    }
+    (mode & 0o020 != 0 && gid != us[1] && gid != 0).then_some(Exposure::WritableByGroup)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
@@ -939,5 +1047,46 @@ mod tests {
         assert_eq!(FileAttributes::at(dir.path()).unwrap().kind, FileKind::Directory);
         fs::set_permissions(&file, Permissions::from_mode(0o620)).unwrap();
         assert!(!is_system_file(&link));
+    }
+
+    const US: [u32; 2] = [1000, 1000];
+
+    #[test]
+    fn finds_paths_writable_by_others() {
+        assert_eq!(exposure(0o777, false, US, US), Some(Exposure::WritableByAll));
+        assert_eq!(exposure(0o775, false, [1000, 100], US), Some(Exposure::WritableByGroup));
+        assert_eq!(exposure(0o755, false, [1001, 1001], US), Some(Exposure::ForeignOwner));
+        assert_eq!(exposure(0o1777, true, [1001, 1001], US), Some(Exposure::ForeignOwner));
+    }
+
+    #[test]
+    fn accepts_paths_of_user_and_root() {
+        assert_eq!(exposure(0o755, false, US, US), None);
+        assert_eq!(exposure(0o775, true, US, US), None);
+        assert_eq!(exposure(0o755, true, [0, 0], US), None);
+        assert_eq!(exposure(0o1777, true, [0, 0], US), None);
+    }
+
+    #[test]
+    fn removes_files_from_private_directories_only() {
+        let dir = private_tempdir();
+        let file = dir.path().join("file");
+        create_private_file(&file).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(remove_private_file(&file), Err(UnsafeDir::OpenToOthers { mode: 0o755 }));
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(remove_private_file(&file), Ok(()));
+        assert_eq!(remove_private_file(&file), Err(UnsafeDir::Io(io::ErrorKind::NotFound)));
+    }
+
+    #[test]
+    fn temp_dir_is_private_and_removed() {
+        let parent = private_tempdir();
+        let dir = PrivateTempDir::create_in(parent.path(), "a-").unwrap();
+        assert_eq!(fs::metadata(dir.path()).unwrap().mode() & 0o777, 0o700);
+        fs::create_dir(dir.path().join("b")).unwrap();
+        fs::write(dir.path().join("b/c"), "").unwrap();
+        drop(dir);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }

@@ -346,6 +346,44 @@ fn attributes(stat: &Stat) -> FileAttributes {
     FileAttributes::from_raw(stat.st_uid, stat.st_mode as _)
 }
 
+/// A connection between processes of this machine, for programs without an async runtime.
+#[derive(Debug)]
+pub struct BlockingLocalStream(std::os::unix::net::UnixStream);
+
+impl BlockingLocalStream {
+    /// Connects to the socket at `path` without checking its owner. Waits while the listener's backlog is full.
+    ///
+    /// # Errors
+    /// Fails if no process listens there.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        std::os::unix::net::UnixStream::connect(path).map(Self)
+    }
+
+    /// Closes the sending direction, so that the peer reads the end of the stream.
+    ///
+    /// # Errors
+    /// Fails if the peer has closed the connection.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        self.0.shutdown(std::net::Shutdown::Write)
+    }
+}
+
+impl io::Read for BlockingLocalStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl io::Write for BlockingLocalStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

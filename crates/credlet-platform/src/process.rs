@@ -1,4 +1,4 @@
-//! Identity of running processes: id, start time and executable.
+//! Identity of running processes (id, start time and executable), and the exit of this one.
 
 /// Unit of [`start_time`] in nanoseconds: `USER_HZ` is 100 on every architecture of Linux.
 pub const START_TIME_TICK_NS: u64 = 10_000_000;
@@ -28,6 +28,25 @@ pub fn start_time(pid: u32) -> Option<u64> {
 pub fn executable_id(pid: u32) -> Option<u64> {
     let file = rustix::fs::stat(format!("/proc/{pid}/exe")).ok()?;
     Some(file.st_ino ^ file.st_dev.rotate_left(40))
+}
+
+/// Moves this process to a new session without a terminal (`setsid`), so that keys such as Ctrl-C no longer signal it. Does
+/// nothing if it leads a process group: it is then already in another group than its parent.
+pub fn leave_session() {
+    let _ = rustix::process::setsid();
+}
+
+/// Exits without running exit handlers (`_exit`). Those of loaded libraries can deadlock on threads that no longer exist.
+pub fn exit_immediately(code: i32) -> ! {
+    signal_hook::low_level::exit(code)
+}
+
+/// Exits by the default action of the signal. A shell ends its loop for a child that was killed by a signal, not for one
+/// with an exit code. The exit code is 128 plus `signal` if the default action does not terminate the process.
+pub fn exit_by_signal(signal: i32) -> ! {
+    // Returns only if the default action does not terminate the process.
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    exit_immediately(128 + signal)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Termination signals: SIGINT, SIGQUIT, SIGTERM and SIGHUP.
 //!
 //! A prompt handles them to restore the terminal first ([`terminal`](crate::terminal)). A handler cannot be removed without
-//! unsafe code, so outside of a prompt it emulates the default action, unless [`signal`] was called for that signal: then only
-//! the stream receives it.
+//! unsafe code, so outside of a prompt it emulates the default action, unless [`TerminationSignal::listen`]
+//! was called for that signal: then only the stream receives it.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -38,7 +38,7 @@ static WAKE_PIPE: Mutex<Option<UnixStream>> = Mutex::new(None);
 /// # Errors
 /// Fails if the handler cannot be installed.
 #[expect(clippy::disallowed_methods, reason = "this module registers handlers")]
-pub fn signal(kind: SignalKind) -> io::Result<unix::Signal> {
+pub(crate) fn signal(kind: SignalKind) -> io::Result<unix::Signal> {
     if let Some(at) = SIGNALS.iter().position(|signal| signal.as_raw() == kind.as_raw_value()) {
         HAS_STREAM[at].store(true, Ordering::SeqCst);
         DEFAULT_ACTION[at].store(false, Ordering::SeqCst);
@@ -140,4 +140,57 @@ fn register() -> io::Result<UnixStream> {
     flag::register(Signal::CONT.as_raw(), &CONTINUED)?;
     low_level::pipe::register(Signal::CONT.as_raw(), writer)?;
     Ok(reader)
+}
+
+/// A request to terminate this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TerminationSignal {
+    /// SIGINT, which the terminal sends for Ctrl-C.
+    Interrupt,
+    /// SIGQUIT, which the terminal sends for Ctrl-\.
+    Quit,
+    /// SIGTERM.
+    Terminate,
+    /// SIGHUP: the terminal was closed.
+    Hangup,
+}
+
+impl TerminationSignal {
+    /// Returns the number for [`is_ignored`] and [`process::exit_by_signal`](crate::process::exit_by_signal).
+    pub fn number(self) -> i32 {
+        let signal = match self {
+            Self::Interrupt => Signal::INT,
+            Self::Quit => Signal::QUIT,
+            Self::Terminate => Signal::TERM,
+            Self::Hangup => Signal::HUP,
+        };
+        signal.as_raw()
+    }
+
+    /// Starts to receive this signal, which then no longer terminates this process. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// Fails if the handler cannot be installed.
+    pub fn listen(self) -> io::Result<SignalStream> {
+        signal(SignalKind::from_raw(self.number())).map(SignalStream)
+    }
+}
+
+/// Receives a [`TerminationSignal`]. The signal does not terminate this process after this is dropped either.
+#[derive(Debug)]
+pub struct SignalStream(unix::Signal);
+
+impl SignalStream {
+    /// Waits until the signal is received. Cancel safe.
+    pub async fn recv(&mut self) {
+        if self.0.recv().await.is_none() {
+            // The runtime is shutting down.
+            std::future::pending().await
+        }
+    }
+}
+
+/// Whether the terminal sends this signal for a key: Ctrl-C or Ctrl-\.
+pub fn is_sent_by_terminal(signal: i32) -> bool {
+    [TerminationSignal::Interrupt, TerminationSignal::Quit].iter().any(|typed| typed.number() == signal)
 }

@@ -1,4 +1,4 @@
-//! Prompts for secrets on the controlling terminal.
+//! Prompts for secrets on the controlling terminal, and the size of the terminal.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -33,7 +33,8 @@ pub enum PromptError {
     /// An empty line.
     #[error("the input is empty")]
     Empty,
-    /// A signal that this process receives by [`signals::signal`](crate::signals::signal). The caller should exit.
+    /// A signal that this process receives by [`TerminationSignal::listen`](crate::signals::TerminationSignal::listen). The
+    /// caller should exit.
     #[error("the prompt was interrupted by signal {0}")]
     Interrupted(i32),
 }
@@ -229,4 +230,19 @@ fn is_in_background(terminal: &File) -> bool {
     // Not `rustix::process::getpgrp`, which assumes a nonzero id: a group outside of this PID namespace has 0.
     let ours = Pid::from_raw(nix::unistd::getpgrp().as_raw());
     matches!((tcgetpgrp(terminal), ours), (Ok(foreground), Some(ours)) if foreground != ours)
+}
+
+/// Number of characters that a terminal shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowSize {
+    /// Characters per line.
+    pub columns: u16,
+    /// Lines.
+    pub rows: u16,
+}
+
+/// Returns the size of the terminal that standard output is connected to, or `None` if it is not a terminal.
+pub fn window_size() -> Option<WindowSize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(WindowSize { columns: size.ws_col, rows: size.ws_row })
 }

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use credlet_client::{AuthError, ClientBuildError};
 use credlet_exec::{PolicyError, PolicyFileError, ProcessExit};
 use credlet_kubeconfig::KubeconfigError;
+use credlet_platform::process::exit_by_signal;
+use credlet_platform::signals::is_sent_by_terminal;
 
 use crate::exit::ExitStatus;
 use crate::printer::style;
@@ -71,7 +73,7 @@ impl CliError {
     /// cannot look like another message.
     pub(crate) fn report(&self) -> ExitCode {
         if let Some(signal) = self.signal {
-            crate::runtime::exit_by_signal(signal);
+            exit_by_signal(signal);
         }
         let style = style::stderr();
         let mut stderr = std::io::stderr().lock();
@@ -155,19 +157,14 @@ impl From<&AuthError> for CliError {
             AuthError::Plugin(Plugin::InvalidConfig(_)) => (ExitStatus::Usage, None),
             AuthError::Plugin(plugin) if plugin.time_limit().is_some() => (ExitStatus::TimedOut, None),
             AuthError::Plugin(Plugin::Failed { exit: ProcessExit::Killed(signal), .. }) => {
-                (ExitStatus::NoCredential, terminal_signal(*signal))
+                // Ctrl-C and Ctrl-\ stop an interactive plugin.
+                (ExitStatus::NoCredential, is_sent_by_terminal(*signal).then_some(*signal))
             }
             _ => (ExitStatus::NoCredential, None),
         };
         let hints = error.hints();
         Self { hints, signal, ..Self::from_chain(exit, error) }
     }
-}
-
-/// Returns the signal if it is sent by Ctrl-C or Ctrl-\, which the terminal delivers to an interactive plugin.
-fn terminal_signal(signal: i32) -> Option<i32> {
-    let typed = [rustix::process::Signal::INT, rustix::process::Signal::QUIT];
-    typed.iter().any(|typed| typed.as_raw() == signal).then_some(signal)
 }
 
 impl From<credlet_http::HttpError> for CliError {

@@ -37,7 +37,7 @@ fn exit_with_usage(error: &clap::Error, args: &[OsString]) -> ! {
     let message = error.render().to_string();
     // A closed standard error is not an error.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), credlet_api::escape_control_chars(&message).as_bytes());
-    signal_hook::low_level::exit(error.exit_code())
+    credlet_platform::process::exit_immediately(error.exit_code())
 }
 
 fn main() -> ExitCode {

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
-use credlet_platform::signals::signal;
-use tokio::signal::unix::{Signal, SignalKind};
+use credlet_platform::process::exit_by_signal;
+use credlet_platform::signals::{SignalStream, TerminationSignal};
 
 use crate::commands::Outcome;
 use crate::error::CliError;
@@ -18,34 +18,28 @@ pub(crate) fn run(verb: impl Future<Output = Outcome>) -> Outcome {
         .build()
         .map_err(|error| CliError::internal(format!("failed to start the async runtime: {error}")))?;
     let outcome = runtime.block_on(async {
-        let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
-            .map(|kind| signal(kind).ok().map(|signal| (kind, signal)));
+        let mut signals = [TerminationSignal::Interrupt, TerminationSignal::Terminate, TerminationSignal::Hangup]
+            .map(|signal| signal.listen().ok().map(|stream| (signal, stream)));
         let [interrupt, terminate, hang_up] = &mut signals;
         tokio::select! {
             outcome = verb => Ok(outcome),
-            kind = wait_for_signal(interrupt) => Err(kind),
-            kind = wait_for_signal(terminate) => Err(kind),
-            kind = wait_for_signal(hang_up) => Err(kind),
+            signal = wait_for_signal(interrupt) => Err(signal),
+            signal = wait_for_signal(terminate) => Err(signal),
+            signal = wait_for_signal(hang_up) => Err(signal),
         }
     });
     // Does not wait for blocking threads, for example one in a DNS look-up.
     runtime.shutdown_background();
-    outcome.unwrap_or_else(|kind| exit_by_signal(kind.as_raw_value()))
+    outcome.unwrap_or_else(|signal| exit_by_signal(signal.number()))
 }
 
-async fn wait_for_signal(signal: &mut Option<(SignalKind, Signal)>) -> SignalKind {
-    if let Some((kind, signal)) = signal
-        && signal.recv().await.is_some()
-    {
-        return *kind;
+/// Pending forever for a signal without a handler.
+async fn wait_for_signal(signal: &mut Option<(TerminationSignal, SignalStream)>) -> TerminationSignal {
+    match signal {
+        Some((signal, stream)) => {
+            stream.recv().await;
+            *signal
+        }
+        None => std::future::pending().await,
     }
-    std::future::pending().await
-}
-
-/// Exits by the default action of the signal. A shell ends its loop for a child that was killed by a signal, not for one with an exit
-/// code.
-pub(crate) fn exit_by_signal(signal: i32) -> ! {
-    // Returns only if the default action does not terminate the process.
-    let _ = signal_hook::low_level::emulate_default_handler(signal);
-    signal_hook::low_level::exit(128 + signal)
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use credlet_platform::fs::{ReadError, read_bounded};
@@ -39,7 +38,7 @@ pub(super) fn list(path: &Path, problems: &mut Vec<ProviderConfigProblem>) -> Ve
         known && !entry.file_type().is_ok_and(|kind| kind.is_dir())
     };
     let mut files: Vec<_> = entries.filter_map(Result::ok).filter(is_config).map(|entry| entry.path()).collect();
-    files.sort_by(|a, b| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes()));
+    files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
     if files.is_empty() {
         add(ConfigFileError::NoFiles);
     }

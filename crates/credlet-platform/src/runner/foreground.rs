@@ -1,11 +1,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal};
 
-use super::OsError;
+use super::{OsError, ProcessExit};
 
 /// Starts a process that inherits standard streams, terminal and environment, with `env` added to the environment.
 ///
@@ -36,8 +36,8 @@ impl ForegroundChild {
     ///
     /// # Errors
     /// Fails if the process was already reaped.
-    pub fn wait(mut self) -> Result<ExitStatus, OsError> {
-        self.0.wait().map_err(OsError::from)
+    pub fn wait(mut self) -> Result<ProcessExit, OsError> {
+        self.0.wait().map(ProcessExit::from).map_err(OsError::from)
     }
 }
 

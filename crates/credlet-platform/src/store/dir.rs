@@ -243,8 +243,8 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 }
 
 fn write_like(temporary: &Path, about: &fs::Metadata, bytes: &[u8]) -> Result<(), StoreError> {
-    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(temporary)?;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+    let mut file = platform_fs::create_private_file(temporary)?;
     file.write_all(bytes)?;
     // Keeps the owner, for example under sudo.
     let new = file.metadata()?;

@@ -1,11 +1,11 @@
 use std::ffi::OsStr;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::PathBuf;
 
 use credlet_client::Client;
 use credlet_http::{RequestBody, ResponseBody};
 use credlet_kubeconfig::ResolvedConfig;
-use credlet_platform::fs::read_bounded_or_pipe;
+use credlet_platform::fs::{path_from_bytes, read_bounded_or_pipe};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 
@@ -156,19 +156,18 @@ fn content_type(method: &Method, data: &[u8]) -> &'static str {
 const BODY_LIMIT: u64 = 64 << 20;
 
 /// Source of a request body, as given to `-d`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum RequestData<'a> {
     Inline(&'a OsStr),
-    File(&'a Path),
+    File(PathBuf),
     Stdin,
 }
 
 impl<'a> RequestData<'a> {
     fn parse(text: &'a OsStr) -> Self {
-        use std::os::unix::ffi::OsStrExt as _;
-        match text.as_bytes().strip_prefix(b"@") {
+        match text.as_encoded_bytes().strip_prefix(b"@") {
             Some(b"-") => Self::Stdin,
-            Some(path) => Self::File(Path::new(OsStr::from_bytes(path))),
+            Some(path) => Self::File(path_from_bytes(path.to_vec())),
             None => Self::Inline(text),
         }
     }
@@ -178,7 +177,7 @@ impl<'a> RequestData<'a> {
         match self {
             Self::Inline(text) => Ok(text.as_encoded_bytes().to_vec()),
             // The process substitution `<(…)` of a shell is a pipe.
-            Self::File(path) => match read_bounded_or_pipe(path, BODY_LIMIT) {
+            Self::File(path) => match read_bounded_or_pipe(&path, BODY_LIMIT) {
                 Ok(bytes) => Ok(bytes.to_vec()),
                 Err(error) => Err(CliError::usage(format!("cannot read {}: {error}", path.display()))),
             },

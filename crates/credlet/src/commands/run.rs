@@ -2,10 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{self, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -19,8 +17,10 @@ use credlet_exec::{
 };
 use credlet_http::CryptoBackend;
 use credlet_kubeconfig::{HeaderCredential, ResolvedConfig};
+use credlet_platform::fs::create_private_file;
 use credlet_platform::hardening::{self, with_core_limit};
-use credlet_platform::{close_fds, exec_replace, inheritable_fds};
+use credlet_platform::process::exit_by_signal;
+use credlet_platform::{ProcessExit, close_fds, exec_replace, inheritable_fds};
 use credlet_proxy::bridge::{BridgeRecord, local};
 use credlet_proxy::client::{EXEC_PROXY_ENV, ExecProxies};
 use credlet_proxy::dir::ProxyDir;
@@ -88,11 +88,8 @@ pub(super) struct ChildCommand {
 /// Runs the command and exits with its status.
 pub(super) fn run_child(task: &ChildCommand, global: &GlobalArgs) -> ! {
     match served(task, global) {
-        Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => proxy::end(u8::try_from(code).unwrap_or(u8::MAX)),
-            (None, Some(signal)) => crate::runtime::exit_by_signal(signal),
-            (None, None) => proxy::end(1),
-        },
+        Ok(ProcessExit::Exited(code)) => proxy::end(u8::try_from(code).unwrap_or(u8::MAX)),
+        Ok(ProcessExit::Killed(signal)) => exit_by_signal(signal),
         Err(error) => {
             error.report();
             proxy::end(error.exit() as u8)
@@ -100,7 +97,7 @@ pub(super) fn run_child(task: &ChildCommand, global: &GlobalArgs) -> ! {
     }
 }
 
-fn served(task: &ChildCommand, global: &GlobalArgs) -> Result<process::ExitStatus, CliError> {
+fn served(task: &ChildCommand, global: &GlobalArgs) -> Result<ProcessExit, CliError> {
     // The command would come from the kubeconfig, without a check by the plugin policy.
     if is_plugin_run(&SystemEnv) {
         return Err(CliError::new(
@@ -211,7 +208,7 @@ async fn command<T>(
     start: impl FnOnce() -> std::io::Result<Result<ForegroundChild, OsError>>,
     serving: &mut tokio::task::JoinHandle<T>,
     signals: &mut SignalHandlers,
-) -> Result<process::ExitStatus, CliError> {
+) -> Result<ProcessExit, CliError> {
     let failed = |error: OsError| CliError::usage(format!("failed to run {}: {error}", program.display()));
     let started = start().map_err(|error| failed(error.into()))?.map_err(failed)?;
     let pid = started.pid();
@@ -358,8 +355,7 @@ fn kubeconfig(
     });
     let text = Secret::new(config.to_string());
     let path = dir.path().join("config");
-    let opened = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path);
-    let written = opened.and_then(|mut file| file.write_all(text.expose().as_bytes()));
+    let written = create_private_file(&path).and_then(|mut file| file.write_all(text.expose().as_bytes()));
     written.map_err(|error| CliError::internal(format!("failed to write {}: {}", path.display(), error.kind())))?;
     Ok(path)
 }

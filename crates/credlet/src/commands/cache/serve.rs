@@ -9,9 +9,8 @@ use credlet_exec::cache::{CacheInvocation, CacheMode, CacheOptions, CacheWarning
 use credlet_exec::{
     Clock as _, Platform, ProcessExit, RunningProcess, SystemClock, SystemEnv, SystemRunner, spawn_detached,
 };
-use credlet_platform::signals::signal;
-use credlet_proxy::server::DetachableStdio;
-use tokio::signal::unix::SignalKind;
+use credlet_platform::daemon::{DetachableStdio, shutdown_signal};
+use credlet_platform::process::{exit_by_signal, leave_session};
 
 /// Runs `credlet cache [options] -- PLUGIN ARGS…`. Returns `None` for other command lines, which clap then parses.
 pub(crate) fn early(args: &[OsString]) -> Option<ExitCode> {
@@ -39,7 +38,7 @@ pub(super) fn run(options: CacheOptions) -> ExitCode {
     }
     if call.mode() == CacheMode::BackgroundRefresh {
         // Leave the client's session, so that Ctrl-C at its terminal does not end the refresh.
-        let _ = rustix::process::setsid();
+        leave_session();
     }
     let runner = Arc::new(SystemRunner::new().forwarding_signals());
     let platform = Platform { runner, ..Platform::system() };
@@ -59,7 +58,7 @@ pub(super) fn run(options: CacheOptions) -> ExitCode {
     match ended {
         ProcessExit::Exited(0) => printed,
         ProcessExit::Exited(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-        ProcessExit::Killed(signal) => crate::runtime::exit_by_signal(signal),
+        ProcessExit::Killed(signal) => exit_by_signal(signal),
     }
 }
 
@@ -67,22 +66,12 @@ pub(super) fn run(options: CacheOptions) -> ExitCode {
 /// closed, so that the client does not wait for more.
 async fn wait_for_proxy(process: RunningProcess) -> ProcessExit {
     let let_go = DetachableStdio::prepare().and_then(DetachableStdio::detach);
-    let signalled = async {
-        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-        else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
     if let_go.is_err() {
         return process.terminate().await;
     }
     let process = tokio::select! {
         ended = process.wait() => return ended,
-        () = signalled => process,
+        () = shutdown_signal() => process,
     };
     process.terminate().await
 }

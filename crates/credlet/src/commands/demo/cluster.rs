@@ -1,8 +1,6 @@
 //! The cluster of the demo: issuer, API server and a kubeconfig for the two users.
 
-use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +11,7 @@ use credlet_client::{AuthenticatorRegistry, Client, ClientOptions};
 use credlet_exec::{Clock, Platform, StderrSink, SystemClock, SystemEnv, SystemRunner};
 use credlet_http::CryptoBackend;
 use credlet_kubeconfig::{ConfigOverrides, Kubeconfig};
-use credlet_platform::fs::temp_dir;
+use credlet_platform::fs::{PrivateTempDir, create_private_file, temp_dir};
 use serde_json::json;
 
 use super::issuer::{CredentialKind, DemoIssuer, IssuerConfig, IssuerListener};
@@ -51,7 +49,7 @@ pub(super) struct DemoCluster {
     pub(super) server: DemoApiServer,
     pub(super) issuer: Arc<DemoIssuer>,
     _listening: IssuerListener,
-    dir: tempfile::TempDir,
+    dir: PrivateTempDir,
 }
 
 impl DemoCluster {
@@ -63,10 +61,9 @@ impl DemoCluster {
         log: Box<RequestLog>,
     ) -> Result<Self, SetupError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        // Mode 0700: every process that can connect to the issuer's socket receives credentials.
-        let private = Permissions::from_mode(0o700);
+        // Private: every process that can connect to the issuer's socket receives credentials.
         let parent = temp_dir(&SystemEnv).map_err(io::Error::other)?;
-        let dir = tempfile::Builder::new().prefix("credlet-demo-").permissions(private).tempdir_in(parent)?;
+        let dir = PrivateTempDir::create_in(&parent, "credlet-demo-")?;
         let issuer = Arc::new(DemoIssuer::new(Arc::clone(&clock), terms, state)?);
         let socket = dir.path().join("issuer");
         let listening = issuer.listen(&socket)?;
@@ -173,8 +170,6 @@ fn options() -> ClientOptions {
     options
 }
 
-/// Creates a file with mode 0600.
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
+    create_private_file(path)?.write_all(text.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! The login service of the demo: signs a token or a certificate for each request on a Unix socket. The keys stay in memory. The number
+//! The login service of the demo: signs a token or a certificate for each request on a local socket. The keys stay in memory. The number
 //! of requests is the number of plugin runs.
 
 use std::fmt;
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use credlet_api::Secret;
 use credlet_exec::Clock;
+use credlet_platform::local_socket::{LocalListener, LocalStream, SocketAccess};
 use jiff::Timestamp;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::ca::{DemoCa, PemKeyPair};
@@ -82,13 +82,13 @@ impl DemoIssuer {
         &self.signer
     }
 
-    /// Serves the socket until the handle is dropped.
+    /// Serves the socket, in a private directory, until the handle is dropped.
     pub(super) fn listen(self: &Arc<Self>, socket: &Path) -> Result<IssuerListener, SetupError> {
-        let listener = UnixListener::bind(socket)?;
+        let listener = LocalListener::bind(socket, &socket.with_file_name("new"), SocketAccess::Private)?;
         let issuer = Arc::clone(self);
         Ok(IssuerListener(tokio::spawn(async move {
             let mut logins = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
+            while let Ok(stream) = listener.accept().await {
                 let issuer = Arc::clone(&issuer);
                 logins.spawn(async move { issuer.serve(stream).await });
                 while logins.try_join_next().is_some() {}
@@ -96,7 +96,7 @@ impl DemoIssuer {
         })))
     }
 
-    async fn serve(&self, mut stream: UnixStream) -> std::io::Result<()> {
+    async fn serve(&self, mut stream: LocalStream) -> std::io::Result<()> {
         let mut requested = String::new();
         (&mut stream).take(32).read_to_string(&mut requested).await?;
         let Some(kind) = CredentialKind::BOTH.into_iter().find(|kind| kind.to_string() == requested) else {

@@ -1,13 +1,13 @@
 //! The exec plugin of the demo, an example for plugin authors. kubectl can run it too.
 
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 
 use credlet_api::Secret;
 use credlet_api::exec::{ExecCredentialStatus, ExecInfo};
 use credlet_exec::{Env as _, SystemEnv};
+use credlet_platform::local_socket::BlockingLocalStream;
 use credlet_plugin::{self as plugin, Failure};
 use jiff::Timestamp;
 
@@ -26,10 +26,10 @@ pub(crate) fn main() -> ExitCode {
             SystemEnv.var(name).ok_or_else(failure)
         };
         let (issuer, kind) = (required(ISSUER)?, required(CREDENTIAL_KIND)?);
-        let mut stream = UnixStream::connect(issuer)
+        let mut stream = BlockingLocalStream::connect(Path::new(&issuer))
             .map_err(|error| Failure::new("failed to connect to the issuer of the demo").because(&error))?;
         stream.write_all(kind.as_encoded_bytes())?;
-        stream.shutdown(Shutdown::Write)?;
+        stream.shutdown_write()?;
         let mut response = String::new();
         stream.read_to_string(&mut response)?;
         parse(&Secret::new(response)).ok_or_else(|| Failure::new("the issuer of the demo denied the refresh"))

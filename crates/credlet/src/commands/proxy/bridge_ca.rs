@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use credlet_exec::Env;
-use credlet_platform::fs::{UnsafeDir, check_owners, create_private_dir, open_private_dir};
+use credlet_platform::fs::{UnsafeDir, check_owners, create_private_dir, remove_private_file};
 use credlet_proxy::server::{BridgeMode, ProxyCa};
 use jiff::Timestamp;
-use rustix::fs::{AtFlags, unlinkat};
 
 use super::daemon::usage_error;
 use crate::error::CliError;
@@ -36,12 +35,8 @@ pub(crate) fn authority_file(id: &str, env: &dyn Env) -> Result<PathBuf, CliErro
 
 /// Removes the file, unless its directory belongs to another user.
 pub(crate) fn remove_authority(file: &Path) {
-    if let (Some(dir), Some(name)) = (file.parent(), file.file_name())
-        && let Ok(dir) = open_private_dir(dir)
-    {
-        // The file may not exist.
-        let _ = unlinkat(&dir, name, AtFlags::empty());
-    }
+    // The file may not exist.
+    let _ = remove_private_file(file);
 }
 
 fn unsafe_dir(dir: &Path, reason: UnsafeDir) -> CliError {

@@ -129,7 +129,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 /// Exits without running exit handlers. Those of PKCS#11 modules, such as SoftHSM's, can deadlock on threads that no
 /// longer exist.
 pub(crate) fn end(code: u8) -> ! {
-    signal_hook::low_level::exit(code.into())
+    credlet_platform::process::exit_immediately(code.into())
 }
 
 /// `credlet proxy-daemon ARGS…` (internal): runs the daemon for the plugin with these arguments.

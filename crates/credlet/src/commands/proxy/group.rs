@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use credlet_api::exec::{ExecCredentialStatus, ExecInfo, ProxyConfig};
 use credlet_exec::Env;
+use credlet_platform::account::group_id_by_name;
 use credlet_plugin as plugin;
 use credlet_proxy::dir::ProxyDir;
 use credlet_proxy::endpoint::ProxyEndpoint;
 use credlet_proxy::server::GroupSocket;
-use nix::unistd::Group;
 
 use super::daemon::usage_error;
 use super::plugin::{check_enabled, failure, platform, unsupported_client};
@@ -45,8 +45,8 @@ fn group(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
-    let found = Group::from_name(text).map_err(|error| format!("failed to look up the group: {error}"))?;
-    found.map(|group| group.gid.as_raw()).ok_or_else(|| "unknown group".to_owned())
+    let found = group_id_by_name(text).map_err(|error| format!("failed to look up the group: {error}"))?;
+    found.ok_or_else(|| "unknown group".to_owned())
 }
 
 /// Proxy to use.

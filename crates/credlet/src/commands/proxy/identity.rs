@@ -1,11 +1,11 @@
 //! Identity of a daemon: plugins with the same identity share one.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use credlet_api::exec::{Cluster, EXEC_INFO_ENV};
 use credlet_exec::{Env, EnvInheritance};
+use credlet_platform::fs::FileFingerprint;
 use credlet_platform::session_env::is_session_variable;
 use credlet_proxy::client::EXEC_PROXY_ENV;
 
@@ -108,7 +108,11 @@ pub(super) fn name(
     // A different build gets a different daemon, so that an upgrade takes effect.
     let build = std::fs::metadata(program).map_or_else(
         |_| String::new(),
-        |about| format!("{} {} {}.{}", about.ino(), about.len(), about.mtime(), about.mtime_nsec()),
+        |about| {
+            let FileFingerprint { inode, size, modified, .. } = FileFingerprint::new(&about);
+            let [seconds, nanos] = modified.map(u64::cast_signed);
+            format!("{inode} {size} {seconds}.{nanos}")
+        },
     );
     own.push(("build".to_owned(), [env!("CARGO_PKG_VERSION"), &build].join(" ").into_bytes()));
     credlet_proxy::dir::identity(cluster, env, own.iter().map(|(name, value)| (name.as_str(), value.as_slice())))

@@ -1,7 +1,6 @@
 //! Signal handling while a command runs.
 
-use credlet_platform::signals::{is_ignored, signal};
-use tokio::signal::unix::{Signal, SignalKind};
+use credlet_platform::signals::{SignalStream, TerminationSignal, is_ignored};
 
 use super::usage_error;
 use crate::error::CliError;
@@ -13,9 +12,9 @@ use crate::error::CliError;
 #[derive(Debug)]
 pub(super) struct SignalHandlers {
     /// The terminal sends SIGINT and SIGQUIT to the whole process group, which includes the command.
-    _left_to_others: [Option<Signal>; 2],
-    hang_up: Option<Signal>,
-    terminate: Option<Signal>,
+    _left_to_others: [Option<SignalStream>; 2],
+    hang_up: Option<SignalStream>,
+    terminate: Option<SignalStream>,
 }
 
 /// A signal to forward, which may have been sent to this process only.
@@ -29,13 +28,13 @@ pub(super) enum ForwardedSignal {
 
 impl SignalHandlers {
     pub(super) fn catch() -> Result<Self, CliError> {
-        let catch = |kind: SignalKind| {
-            (!is_ignored(kind.as_raw_value())).then(|| signal(kind)).transpose().map_err(usage_error)
+        let catch = |signal: TerminationSignal| {
+            (!is_ignored(signal.number())).then(|| signal.listen()).transpose().map_err(usage_error)
         };
         Ok(Self {
-            _left_to_others: [catch(SignalKind::interrupt())?, catch(SignalKind::quit())?],
-            hang_up: catch(SignalKind::hangup())?,
-            terminate: catch(SignalKind::terminate())?,
+            _left_to_others: [catch(TerminationSignal::Interrupt)?, catch(TerminationSignal::Quit)?],
+            hang_up: catch(TerminationSignal::Hangup)?,
+            terminate: catch(TerminationSignal::Terminate)?,
         })
     }
 
@@ -48,11 +47,9 @@ impl SignalHandlers {
 }
 
 /// Pending forever for a signal without a handler.
-async fn received(signal: &mut Option<Signal>) {
-    if let Some(signal) = signal
-        && signal.recv().await.is_some()
-    {
-        return;
+async fn received(signal: &mut Option<SignalStream>) {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
     }
-    std::future::pending().await
 }

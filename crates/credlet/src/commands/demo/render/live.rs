@@ -1,7 +1,7 @@
 //! The live view on a terminal, redrawn in place.
 
 use credlet_exec::{Env as _, SystemEnv};
-use rustix::termios::tcgetwinsize;
+use credlet_platform::terminal::window_size;
 
 use super::frame;
 use super::styled_line::StyledLine;
@@ -68,6 +68,6 @@ impl Drop for LiveTerminal {
 
 /// Returns columns and rows of standard output.
 fn size() -> Option<(usize, usize)> {
-    let size = tcgetwinsize(std::io::stdout()).ok()?;
-    Some((size.ws_col.into(), size.ws_row.into()))
+    let size = window_size()?;
+    Some((size.columns.into(), size.rows.into()))
 }
