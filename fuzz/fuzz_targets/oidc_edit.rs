@@ -4,7 +4,7 @@
 
 use credlet_api::Secret;
 use credlet_api::kubeconfig::KubeconfigFile;
-use credlet_client::authenticator::fuzzing::replace_auth_provider_value;
+use credlet_kubeconfig::edit::set_auth_provider_value;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let Ok(config) = KubeconfigFile::decode(text.as_bytes()) else { return };
@@ -15,7 +15,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     for user in config.users.iter().take(2).map(|entry| entry.name.as_str()) {
         for value in ["eyJhbGciOiJub25lIn0.e30.", "12345678", "it's \"quoted\": # \\\u{7}"] {
             let value = Secret::new(value);
-            let Some(edited) = replace_auth_provider_value(text, user, "id-token", &value) else { continue };
+            let Some(edited) = set_auth_provider_value(text, user, "id-token", &value) else { continue };
             let new = KubeconfigFile::decode(edited.as_bytes()).expect("the result is a kubeconfig");
             let mut wanted = of(&config, user).expect("it was there");
             wanted.insert("id-token".to_owned(), value);

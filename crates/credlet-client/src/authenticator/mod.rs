@@ -16,9 +16,6 @@ use credlet_api::Secret;
 use credlet_api::exec::FailedResponse;
 use credlet_exec::{CachedValue, Clock, PluginEvent, PluginObserver, RefreshPolicy, RefreshingCache};
 
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub use self::oidc::fuzzing;
 pub use self::oidc::{OidcEndpoint, OidcError};
 pub use self::registry::{AuthenticatorRegistry, ExecSettings};
 pub use self::source::{AuthError, PreparedCredential};

@@ -1,4 +1,4 @@
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -226,19 +226,44 @@ impl Store {
 /// Replaces a file of another program atomically, with the same owner and mode.
 ///
 /// # Errors
-/// Fails if the file cannot be written. The old file then stays.
+/// Fails if the file cannot be written, or if its temporary file exists. The old file then stays.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    replace(path, bytes, false)
+}
+
+/// Like [`replace_file`], for a caller that holds a lock for the file. A temporary file that exists is a leftover of a killed
+/// process and is removed.
+///
+/// # Errors
+/// Fails if the file cannot be written. The old file then stays.
+pub fn replace_locked_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    replace(path, bytes, true)
+}
+
+fn replace(path: &Path, bytes: &[u8], is_locked: bool) -> Result<(), StoreError> {
     // Follows links, so that they stay.
     let path = fs::canonicalize(path)?;
     let about = fs::metadata(&path)?;
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(StoreError::InvalidName);
     };
-    let temporary = parent.join(format!(".{name}.{}", std::process::id()));
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}", std::process::id()));
+    let temporary = parent.join(temporary);
+    if is_locked {
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
     let written = write_like(&temporary, &about, bytes).and_then(|()| Ok(fs::rename(&temporary, &path)?));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
+        return written;
     }
+    // Makes the rename durable. Not supported by every file system, so errors are ignored.
+    let _ = File::open(parent).and_then(|dir| dir.sync_all());
     written
 }
 

@@ -48,6 +48,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns the nearest `ErrorKind`.
+    pub fn kind(self) -> io::ErrorKind {
+        match self {
+            Self::NotRegular | Self::InvalidName => io::ErrorKind::InvalidInput,
+            Self::WrongOwner { .. } | Self::NotPrivate { .. } => io::ErrorKind::PermissionDenied,
+            Self::TooLarge { .. } => io::ErrorKind::FileTooLarge,
+            Self::Locked { .. } => io::ErrorKind::TimedOut,
+            Self::System(error) => error.kind(),
+            Self::Io(kind) => kind,
+        }
+    }
+
     /// Whether the file does not exist.
     pub(super) fn is_missing(self) -> bool {
         self == Self::System(Errno::NOENT)

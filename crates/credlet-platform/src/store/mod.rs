@@ -29,7 +29,7 @@ mod error;
 mod keyring;
 mod lock;
 
-pub use self::dir::{Store, entry_key, is_entry_key, replace_file};
+pub use self::dir::{Store, entry_key, is_entry_key, replace_file, replace_locked_file};
 pub use self::error::StoreError;
 pub use self::keyring::{KEY_LEN, KernelKeyring, Keyring, KeyringError, with_keyring_timeout};
 pub use self::lock::StoreLock;

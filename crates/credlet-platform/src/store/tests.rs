@@ -147,3 +147,19 @@ fn waiting_for_a_lock_times_out() {
     let waited = store.lock("x", Duration::from_millis(20), |_| {});
     assert_eq!(waited.unwrap_err(), StoreError::Locked { holder: Some(std::process::id()) });
 }
+
+#[test]
+fn locked_file_is_replaced_over_leftover() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(std::ffi::OsString::from_vec(b"config\xff".to_vec()));
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    let mut leftover = std::ffi::OsString::from_vec(b".config\xff.".to_vec());
+    leftover.push(std::process::id().to_string());
+    fs::write(dir.path().join(leftover), "x").unwrap();
+    replace_locked_file(&path, b"new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}

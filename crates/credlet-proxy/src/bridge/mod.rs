@@ -9,7 +9,6 @@
 //! plugin and a password in the URL of an HTTP proxy are still needed and stay in the file.
 
 mod render;
-mod spans;
 
 use crate::server::{BridgeMode, server_path};
 use base64::Engine as _;
@@ -18,10 +17,9 @@ use credlet_api::Secret;
 use credlet_api::exec::{Cluster, RawExtension};
 use credlet_api::kubeconfig::{KubeconfigDecodeError, KubeconfigFile};
 use credlet_http::ServerAddr;
+use credlet_kubeconfig::edit::{Section, SectionError, replace_section, restore_section};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
-
-use self::spans::{KubeconfigSpans, Section};
 
 /// Data of a converted cluster, stored in its extension `client.authentication.k8s.io/exec`.
 #[derive(Clone, Debug, PartialEq)]
@@ -220,10 +218,12 @@ pub fn convert(text: &str, plan: &BridgePlan) -> Result<Zeroizing<String>, Bridg
         {
             return Err(BridgeError::Plain);
         }
-        new = replaced(&new, Section::Clusters, &plan.cluster, &render::cluster(&cluster.item, plan))?;
+        let fields = render::cluster(&cluster.item, plan);
+        new = replace_section(&new, Section::Clusters, &plan.cluster, &fields).map_err(|_| BridgeError::Form)?;
     }
     if let Some(user) = config.users.iter().find(|user| user.name == plan.user) {
-        new = replaced(&new, Section::Users, &plan.user, &render::user(&user.item, plan))?;
+        let fields = render::user(&user.item, plan);
+        new = replace_section(&new, Section::Users, &plan.user, &fields).map_err(|_| BridgeError::Form)?;
     }
     verify_reversible(text, &config, &new, plan)?;
     Ok(new)
@@ -234,18 +234,12 @@ pub fn convert(text: &str, plan: &BridgePlan) -> Result<Zeroizing<String>, Bridg
 /// # Errors
 /// If `original` lacks one of them, or the text cannot be edited.
 pub fn revert(text: &str, original: &str, cluster: &str, user: &str) -> Result<Zeroizing<String>, BridgeError> {
-    let (then, mut now) = (KubeconfigSpans::parse(original)?, Zeroizing::new(text.to_owned()));
+    let mut now = Zeroizing::new(text.to_owned());
     for (section, name) in [(Section::Clusters, cluster), (Section::Users, user)] {
-        let spans = KubeconfigSpans::parse(&now)?;
-        if let Some(span) = spans.find(section, name)? {
-            let old = then.find(section, name)?.ok_or_else(|| BridgeError::NoOriginal { name: name.to_owned() })?;
-            now = match (old.column, span.column) {
-                (Some(from), Some(to)) => spliced(&now, span.range, &reindent(&original[old.range], from, to)),
-                // A block mapping cannot be inside a flow mapping.
-                (Some(_), None) => return Err(BridgeError::Form),
-                (None, _) => spliced(&now, span.range, &original[old.range]),
-            };
-        }
+        now = restore_section(&now, original, section, name).map_err(|error| match error {
+            SectionError::Missing => BridgeError::NoOriginal { name: name.to_owned() },
+            _ => BridgeError::Form,
+        })?;
     }
     decoded(&now)?;
     Ok(now)
@@ -269,41 +263,6 @@ fn is_credlet_extension(extension: &Option<RawExtension>) -> bool {
 
 fn decoded(text: &str) -> Result<KubeconfigFile, BridgeError> {
     KubeconfigFile::decode(text.as_bytes()).map_err(BridgeError::Unreadable)
-}
-
-fn replaced(
-    text: &str,
-    section: Section,
-    name: &str,
-    value: &[(&str, serde_json::Value)],
-) -> Result<Zeroizing<String>, BridgeError> {
-    let spans = KubeconfigSpans::parse(text)?;
-    // The decoder finds the entry, but the span parser does not: for example, its name is a YAML alias.
-    let span = spans.find(section, name)?.ok_or(BridgeError::Form)?;
-    let written = match span.column {
-        Some(column) => render::block(value, column, if text.contains("\r\n") { "\r\n" } else { "\n" }),
-        None => render::flow(value),
-    };
-    Ok(spliced(text, span.range, &written))
-}
-
-fn spliced(text: &str, range: std::ops::Range<usize>, with: &str) -> Zeroizing<String> {
-    Zeroizing::new([&text[..range.start], with, &text[range.end..]].concat())
-}
-
-/// Changes the indentation of a section from one column to another: kubectl reformats the whole file when it changes it. The first line
-/// has no indentation.
-fn reindent(section: &str, from: usize, to: usize) -> Zeroizing<String> {
-    let mut text = Zeroizing::new(String::with_capacity(section.len()));
-    for (at, line) in section.split_inclusive('\n').enumerate() {
-        let blanks = line.len() - line.trim_start_matches(' ').len();
-        let is_empty = line.trim_end().is_empty();
-        if at > 0 && !is_empty {
-            text.extend(std::iter::repeat_n(' ', to));
-        }
-        text.push_str(if at > 0 { &line[blanks.min(from)..] } else { line });
-    }
-    text
 }
 
 /// Checks that the new text differs only in the two entries, and that [`revert`] restores the old text byte for byte.

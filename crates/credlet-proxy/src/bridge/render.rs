@@ -60,25 +60,3 @@ pub(super) fn user(old: &AuthInfo, plan: &BridgePlan) -> Fields {
     keep("as-user-extra", json!(old.impersonate_user_extra.value), !old.impersonate_user_extra.value.is_empty());
     fields
 }
-
-/// Renders a block mapping with this indentation; the first line has none. The fields of `exec` are on separate lines, other values are
-/// JSON on one line, which is valid YAML.
-pub(super) fn block(fields: &[(&str, Value)], column: usize, ending: &str) -> String {
-    let mut lines = Vec::new();
-    for (name, value) in fields {
-        match value {
-            Value::Object(plugin) if *name == "exec" => {
-                lines.push(format!("{name}:"));
-                lines.extend(plugin.iter().map(|(name, value)| format!("  {name}: {value}")));
-            }
-            value => lines.push(format!("{name}: {value}")),
-        }
-    }
-    lines.join(&format!("{ending}{}", " ".repeat(column)))
-}
-
-/// Renders a flow mapping on one line.
-pub(super) fn flow(fields: &[(&str, Value)]) -> String {
-    let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{}: {value}", json!(name))).collect();
-    format!("{{{}}}", fields.join(", "))
-}

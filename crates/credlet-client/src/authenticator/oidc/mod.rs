@@ -7,11 +7,7 @@
 //! Unlike client-go it also refreshes a token that the API server rejected, and processes that share a file take turns, so that
 //! a single-use refresh token is sent once.
 
-mod edit;
 mod error;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod issuer_client;
 mod refresh;
 mod settings;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,16 +14,15 @@ use credlet_exec::Clock;
 use credlet_platform::fs::{open_regular, read_bounded};
 use zeroize::Zeroizing;
 
-use super::edit;
 use super::settings::{ID_TOKEN, OidcTokens, REFRESH_TOKEN};
+use credlet_kubeconfig::edit::{KubeconfigLock, set_auth_provider_value};
 use credlet_kubeconfig::{ReadError, ValueOrigin};
 
 /// Largest kubeconfig that is read, in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 30;
 
-/// Attempts and interval for kubectl's lock: 2 s in total.
-const LOCK_ATTEMPTS: usize = 40;
-const LOCK_INTERVAL: Duration = Duration::from_millis(50);
+/// Timeout for kubectl's lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Polling interval for the refresh lock.
 const REFRESH_LOCK_INTERVAL: Duration = Duration::from_millis(25);
@@ -88,8 +87,8 @@ impl KubeconfigTokenStore {
     pub(super) fn read_tokens(&self) -> Option<OidcTokens> {
         // Regular files only: a pipe was consumed when the kubeconfig was loaded.
         let bytes = read_bounded(&self.path, MAX_FILE_SIZE).ok()?;
-        let mut config = KubeconfigFile::decode(&bytes).ok()?;
-        self.find_provider(&mut config).map(|provider| OidcTokens::from_config(&provider.config))
+        let config = KubeconfigFile::decode(&bytes).ok()?;
+        self.find_provider(&config).map(|provider| OidcTokens::from_config(&provider.config))
     }
 
     /// Acquires an advisory lock on the file, so that only one process refreshes its tokens. Waits for at most `limit`. The lock is
@@ -131,12 +130,15 @@ impl KubeconfigTokenStore {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => SaveError::ReadOnly,
             other => SaveError::WriteFailed(other),
         })?;
-        let _lock = KubeconfigLock::acquire(&self.path)?;
+        let lock = KubeconfigLock::acquire(&self.path, LOCK_TIMEOUT).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => SaveError::AlreadyLocked,
+            other => SaveError::LockFailed(other),
+        })?;
 
         let bytes = read_bounded(&path, MAX_FILE_SIZE).map_err(SaveError::Unreadable)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| SaveError::NotUtf8)?;
-        let mut config = KubeconfigFile::decode(&bytes).map_err(|_| SaveError::Changed)?;
-        let provider = self.find_provider(&mut config).ok_or(SaveError::Changed)?;
+        let config = KubeconfigFile::decode(&bytes).map_err(|_| SaveError::Changed)?;
+        let provider = self.find_provider(&config).ok_or(SaveError::Changed)?;
         let current = OidcTokens::from_config(&provider.config);
         if current != *old && current != *new && is_valid(&current.id) {
             return Ok(SaveOutcome::Superseded(current));
@@ -162,7 +164,7 @@ impl KubeconfigTokenStore {
             }
         }
         if let Some(edited) = edited {
-            write(&path, &metadata, edited.as_bytes())?;
+            lock.replace(edited.as_bytes()).map_err(|error| SaveError::WriteFailed(error.kind()))?;
         }
         Ok(SaveOutcome::Saved(saved))
     }
@@ -174,91 +176,22 @@ impl KubeconfigTokenStore {
         key: &'static str,
         value: &Secret,
     ) -> Result<Zeroizing<String>, SaveError> {
-        let line = provider.config_lines.get(key).copied().unwrap_or_default();
-        edit::replace(text, &self.user, key, line, value).ok_or(SaveError::UnsupportedStyle { key, line })
+        set_auth_provider_value(text, &self.user, key, value).ok_or_else(|| SaveError::UnsupportedStyle {
+            key,
+            line: provider.config_lines.get(key).copied().unwrap_or_default(),
+        })
     }
 
     /// Returns the `auth-provider` of the user if its settings are unchanged.
-    fn find_provider<'a>(&self, config: &'a mut KubeconfigFile) -> Option<&'a AuthProviderConfig> {
-        let provider = edit::provider(config, &self.user)?;
+    fn find_provider<'a>(&self, config: &'a KubeconfigFile) -> Option<&'a AuthProviderConfig> {
+        let user = config.users.iter().find(|entry| entry.name == self.user)?;
+        let provider = &user.item.auth_provider.as_ref()?.value;
         let without_tokens = |config: &BTreeMap<String, Secret>| {
             let mut settings = config.clone();
             settings.retain(|name, _| name != ID_TOKEN && name != REFRESH_TOKEN);
             settings
         };
         let same = provider.name.value == "oidc" && without_tokens(&provider.config) == without_tokens(&self.settings);
-        same.then_some(&*provider)
+        same.then_some(provider)
     }
-}
-
-/// kubectl's lock: a file beside the kubeconfig, created exclusively (client-go `clientcmd.lockFile`). Removed on drop.
-struct KubeconfigLock(PathBuf);
-
-impl KubeconfigLock {
-    fn acquire(path: &Path) -> Result<Self, SaveError> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".lock");
-        let lock = PathBuf::from(name);
-        for _ in 0..LOCK_ATTEMPTS {
-            match File::options().write(true).create_new(true).open(&lock) {
-                Ok(_) => return Ok(Self(lock)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => std::thread::sleep(LOCK_INTERVAL),
-                Err(error) => return Err(SaveError::LockFailed(error.kind())),
-            }
-        }
-        Err(SaveError::AlreadyLocked)
-    }
-}
-
-impl Drop for KubeconfigLock {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.0) {
-            tracing::warn!(problem = %error.kind(), "failed to remove the lock file of a kubeconfig");
-        }
-    }
-}
-
-/// Replaces the file atomically, with the same owner and mode.
-fn write(path: &Path, metadata: &fs::Metadata, bytes: &[u8]) -> Result<(), SaveError> {
-    let dir = path.parent().ok_or(SaveError::NotAFile)?;
-    let mut name = path.file_name().ok_or(SaveError::NotAFile)?.to_owned();
-    // Unique under the lock, so an existing file is a leftover of a killed process.
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = dir.join(name);
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
-    }
-    let written = write_temporary(&temporary, metadata, bytes).and_then(|()| fs::rename(&temporary, path));
-    if let Err(error) = written {
-        // It holds tokens. The original error is reported, so a failed removal is ignored.
-        let _ = fs::remove_file(&temporary);
-        return Err(error.into());
-    }
-    // Makes the rename durable. Not supported by every file system, so errors are ignored.
-    let _ = File::open(dir).and_then(|dir| dir.sync_all());
-    Ok(())
-}
-
-fn write_temporary(path: &Path, metadata: &fs::Metadata, bytes: &[u8]) -> io::Result<()> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    #[cfg(unix)]
-    {
-        // Keeps the owner if credlet runs under sudo.
-        use std::os::unix::fs::{MetadataExt as _, fchown};
-        let new = file.metadata()?;
-        if (new.uid(), new.gid()) != (metadata.uid(), metadata.gid()) {
-            fchown(&file, Some(metadata.uid()), Some(metadata.gid()))?;
-        }
-    }
-    file.set_permissions(metadata.permissions())?;
-    file.sync_all()
 }

@@ -119,18 +119,42 @@ fn wrap_errors_have_reason() {
 }
 
 #[test]
-fn save_creates_backup_and_detects_changes() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("config");
-    std::fs::write(&path, "old").unwrap();
-    assert_eq!(save(&path, "other", "new"), Err(SaveError::Changed));
-    assert_eq!(save(&path, "old", "new"), Ok(dir.path().join("config.before-credlet")));
-    assert_eq!(save(&path, "new", "newer"), Ok(dir.path().join("config.before-credlet-2")));
-    std::fs::write(dir.path().join("config.lock"), "").unwrap();
-    assert!(matches!(save(&path, "newer", "x"), Err(SaveError::Locked { .. })));
-    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+fn edits_lists_with_comments() {
+    let exec = "    exec:\n      command: aws\n      args: # none\n      env: null\n";
+    let (wrapped, _) = wrap_and_unwrap(exec);
+    assert!(wrapped.contains("      args: [\"cache\", \"--\", \"aws\"] # none\n"), "{wrapped}");
+    let flow = "    exec:\n      command: credlet\n      args: [\n        cache, # a, b\n        -- # ]\n        , aws # c\n        , eks\n      ]\n";
+    let back = unwrap(&file(flow), "ada").unwrap();
+    assert_eq!(*back, file("    exec:\n      command: aws\n      args: [eks\n      ]\n"));
+    let block = "    exec:\n      command: 'credlet'\n      args:\n      # a\n      - cache\n      # b\n      - -- # c\n      - aws\n      # d\n      - eks\n";
+    let back = unwrap(&file(block), "ada").unwrap();
     assert_eq!(
-        (read("config"), read("config.before-credlet"), read("config.before-credlet-2")),
-        ("newer".into(), "old".into(), "new".into())
+        *back,
+        file("    exec:\n      command: 'aws'\n      args:\n      # a\n      # b\n      # d\n      - eks\n")
     );
+}
+
+#[test]
+fn adds_list_to_last_line_without_line_break() {
+    let text = "users:\n- name: ada\n  user:\n    exec:\n      command: aws";
+    let wrapped = wrap(text, "ada", "credlet", &[]).unwrap();
+    assert_eq!(*wrapped, text.replace("aws", "credlet") + "\n      args: [\"cache\", \"--\", \"aws\"]");
+}
+
+#[test]
+fn edits_section_behind_alias_of_one_user() {
+    let alias = "x: &e\n  command: aws\n  args:\n  - eks\nusers:\n- name: ada\n  user: {exec: *e}\n";
+    for text in [alias.to_owned(), alias.replace("*e", "{<<: *e}")] {
+        let wrapped = wrap(&text, "ada", "credlet", &[]).unwrap();
+        assert_eq!(*unwrap(&wrapped, "ada").unwrap(), text);
+        let shared = format!("{text}- name: eve\n  user: {{exec: *e}}\n");
+        assert!(matches!(wrap(&shared, "ada", "credlet", &[]), Err(EditError::Form { .. })));
+    }
+}
+
+#[test]
+fn json_with_tabs_and_escapes_is_edited() {
+    let json = "{\n\t\"users\":\t[{\"name\": \"\\ud83d\\ude00\", \"user\": {\"exec\": {\"command\": \"\\/bin\\/aws\",\n\t\t\"args\": []}}}]\n}";
+    let wrapped = wrap(json, "\u{1f600}", "credlet", &[]).unwrap();
+    assert!(wrapped.contains("\n\t\t\"args\": [\"cache\", \"--\", \"/bin/aws\"]"), "{}", *wrapped);
 }
