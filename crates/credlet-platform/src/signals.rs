@@ -149,7 +149,7 @@ pub enum TerminationSignal {
     Interrupt,
     /// SIGQUIT, which the terminal sends for Ctrl-\.
     Quit,
-    /// SIGTERM.
+    /// SIGTERM, which `kill` and service managers send.
     Terminate,
     /// SIGHUP: the terminal was closed.
     Hangup,

@@ -237,7 +237,7 @@ fn is_in_background(terminal: &File) -> bool {
 pub struct WindowSize {
     /// Characters per line.
     pub columns: u16,
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
 }
 

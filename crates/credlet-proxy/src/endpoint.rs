@@ -146,7 +146,7 @@ pub enum EndpointError {
     /// An abstract socket, which has no permissions.
     #[error("unsupported proxyConfig.url: an abstract socket is open to all local users")]
     Abstract,
-    /// A directory.
+    /// The path is empty, or ends with a slash or `..`.
     #[error("invalid proxyConfig.url: not a path of a file")]
     NoFile,
     /// Longer than [`MAX_SOCKET_PATH`].

@@ -3,7 +3,7 @@ use std::fmt;
 /// Position in a document, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The line.
+    /// Line number, starting at 1.
     pub line: usize,
     /// The column, in characters.
     pub column: usize,

@@ -159,7 +159,7 @@ fn port_of(url: &str, scheme: &str) -> Option<u16> {
 /// The local port of a bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BridgeEndpoint {
-    /// Port on 127.0.0.1.
+    /// TCP port of the bridge on 127.0.0.1.
     pub port: u16,
     /// Whether clients use the port as API server or as HTTP proxy.
     pub mode: BridgeMode,

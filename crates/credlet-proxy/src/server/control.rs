@@ -187,13 +187,13 @@ async fn read(mut body: Incoming) -> Option<Secret> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StatusReport {
-    /// Process id.
+    /// Process id of the daemon.
     pub pid: u32,
     /// Address of the API server.
     pub server: String,
-    /// Start time.
+    /// Time at which the daemon started.
     pub since: jiff::Timestamp,
-    /// Port of 127.0.0.1.
+    /// TCP port on 127.0.0.1, if the daemon listens on one.
     pub port: Option<u16>,
     /// Number of clients that hold a lock file.
     pub leases: usize,

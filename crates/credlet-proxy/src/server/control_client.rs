@@ -188,7 +188,7 @@ pub enum ControlError {
     /// The proxy is stopped or hangs. See [`hints`](Self::hints).
     #[error("the proxy{} timed out after {} seconds", pid_suffix(*pid), limit.as_secs())]
     TimedOut {
-        /// The timeout.
+        /// How long the caller waited for the response.
         limit: Duration,
         /// Process id of the proxy, if known.
         pid: Option<u32>,

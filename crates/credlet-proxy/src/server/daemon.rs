@@ -234,7 +234,7 @@ pub enum DaemonError {
     /// The daemon did not listen in time.
     #[error("the start of the proxy timed out after {} seconds", limit.as_secs())]
     TimedOut {
-        /// The timeout.
+        /// How long the caller waited for the daemon.
         limit: Duration,
     },
 }

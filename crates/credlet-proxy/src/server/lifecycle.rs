@@ -407,7 +407,7 @@ pub enum ServeError {
     /// The port is not available.
     #[error("failed to listen on port {port} of 127.0.0.1: {reason}")]
     Port {
-        /// The port.
+        /// TCP port of the configuration.
         port: u16,
         /// Error of the operating system.
         reason: OsError,
@@ -415,13 +415,13 @@ pub enum ServeError {
     /// A proxy of another kubeconfig uses the port.
     #[error("port {port} of 127.0.0.1 is already used by a proxy of another kubeconfig")]
     OtherProxy {
-        /// The port.
+        /// TCP port that both were configured with.
         port: u16,
     },
     /// The upstream proxy is the port of this proxy.
     #[error("port {port} of 127.0.0.1 cannot be both this proxy and its upstream proxy")]
     Circle {
-        /// The port.
+        /// TCP port of this proxy.
         port: u16,
     },
     /// A socket could not be created.
@@ -442,7 +442,7 @@ pub enum ServeError {
     /// The path of the API server is ambiguous, so that policies cannot be checked.
     #[error("cannot apply a policy to the path of this API server: {0}")]
     Policy(#[from] AmbiguousPath),
-    /// See [`ProxyCaError`].
+    /// The CA of the proxy cannot be loaded or created.
     #[error(transparent)]
     ProxyCa(#[from] ProxyCaError),
 }

@@ -84,7 +84,7 @@ pub enum TargetError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// The cluster.
+    /// Cluster to which requests are forwarded.
     pub target: UpstreamTarget,
     /// Directory of the sockets.
     pub dir: ProxyDir,
@@ -138,14 +138,14 @@ pub enum SocketProtocol {
     /// addition to permissions and peer credentials.
     #[default]
     Tls,
-    /// Plain HTTP/1.1.
+    /// HTTP/1.1 without TLS, protected by permissions and peer credentials only.
     Plain,
 }
 
 /// Socket for the members of a group: plain HTTP/1.1, authenticated by the kernel.
 #[derive(Clone, Debug)]
 pub struct GroupSocket {
-    /// Group id.
+    /// Id of the group whose members may connect.
     pub group: u32,
     /// Parent directory of the socket, created if missing. Members must be able to reach it and no other user to change
     /// it. The socket is `NAME/s.sock` in it, with the `NAME` of the proxy's directory.

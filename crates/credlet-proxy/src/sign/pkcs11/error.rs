@@ -42,7 +42,7 @@ pub enum Pkcs11Error {
     PinFile {
         /// Path of the file.
         path: PathBuf,
-        /// The problem.
+        /// Why the file cannot be used, without its content.
         reason: String,
     },
     /// No token matches the URI.
@@ -100,7 +100,7 @@ pub enum Pkcs11Error {
     /// A call of the library failed.
     #[error("{doing} failed: {said}")]
     Failed {
-        /// The operation.
+        /// Operation, as the subject of the message.
         doing: &'static str,
         /// The error code of the library.
         said: String,

@@ -13,7 +13,7 @@ use crate::runtime;
 /// Exits with code 0 if there is a credential, and with code 3 if the image would be pulled anonymously.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Image name
+    /// Image to explain, as in a pod
     image: String,
     #[command(flatten)]
     providers: ProviderArgs,

@@ -22,7 +22,7 @@ use crate::settings::warn;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Image names
+    /// Images to resolve, as in a pod
     #[arg(required = true, value_name = "IMAGE")]
     images: Vec<String>,
     #[command(flatten)]

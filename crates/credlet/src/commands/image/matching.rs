@@ -14,10 +14,10 @@ use crate::printer::{OutputArgs, OutputFormat, Printer};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Pattern
+    /// Pattern, as in `matchImages`
     #[arg(required_unless_present = "stdin", requires = "image", conflicts_with = "stdin")]
     pattern: Option<String>,
-    /// Image name
+    /// Image to match, as in a pod
     #[arg(conflicts_with = "stdin")]
     image: Option<String>,
     /// Read pairs from standard input: a pattern, a tab and an image on each line

@@ -17,7 +17,7 @@ use crate::runtime;
 pub(crate) struct Args {
     /// Name of the provider in the configuration
     name: String,
-    /// Image name
+    /// Image to request credentials for, as in a pod
     image: String,
     #[command(flatten)]
     providers: ProviderArgs,

@@ -57,7 +57,7 @@ pub(crate) struct Sigv4Args {
     /// AWS service to sign for
     #[arg(long, default_value = "eks")]
     service: String,
-    /// AWS profile
+    /// AWS profile to take the credentials from
     #[arg(long)]
     profile: Option<String>,
     /// Forward bodies larger than 8 MiB unsigned instead of rejecting them
@@ -93,10 +93,10 @@ pub(crate) struct ExecArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FileArgs {
-    /// Certificate chain
+    /// PEM file with the certificate chain, the client certificate first
     #[arg(long, value_name = "FILE", value_parser = absolute_path)]
     certificate: PathBuf,
-    /// Private key
+    /// PEM file with the private key of the certificate
     #[arg(long, value_name = "FILE", value_parser = absolute_path)]
     key: PathBuf,
 }

@@ -20,9 +20,9 @@ pub(super) struct SignalHandlers {
 /// A signal to forward, which may have been sent to this process only.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ForwardedSignal {
-    /// SIGHUP.
+    /// SIGHUP: the terminal was closed.
     Hangup,
-    /// SIGTERM.
+    /// SIGTERM, which `kill` and service managers send.
     Terminate,
 }
 
