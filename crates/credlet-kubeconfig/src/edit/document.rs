@@ -82,18 +82,20 @@ impl<'a> Document<'a> {
 
     /// Returns key and value of the last member with this name. Follows aliases and merge keys (`<<`).
     pub(super) fn member<'s>(&'s self, map: &'s Node, name: &str) -> Option<(&'s Node, &'s Node)> {
-        self.merged_member(map, name, MAX_MERGES)
+        self.merged_member(map, name, &mut { MAX_MERGES })
     }
 
-    fn merged_member<'s>(&'s self, map: &'s Node, name: &str, merges: usize) -> Option<(&'s Node, &'s Node)> {
+    /// `merges` is the number of merge keys that may still be followed.
+    fn merged_member<'s>(&'s self, map: &'s Node, name: &str, merges: &mut usize) -> Option<(&'s Node, &'s Node)> {
         let map = self.resolve(map);
         self.own_member(map, name).or_else(|| {
-            let (_, merged) = self.own_member(map, "<<").filter(|_| merges > 0)?;
+            let (_, merged) = self.own_member(map, "<<")?;
+            *merges = merges.checked_sub(1)?;
             match &self.resolve(merged).kind {
                 NodeKind::List { items, .. } => {
-                    items.iter().find_map(|item| self.merged_member(self.node(*item), name, merges - 1))
+                    items.iter().find_map(|item| self.merged_member(self.node(*item), name, merges))
                 }
-                _ => self.merged_member(merged, name, merges - 1),
+                _ => self.merged_member(merged, name, merges),
             }
         })
     }
@@ -217,5 +219,26 @@ impl<'a, E: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Parsing<'a, E
         let trimmed = self.text.get(range.clone())?.trim_end().len();
         self.nodes.push(Node { kind, range: range.start..range.start + trimmed, column, shared });
         Some(self.nodes.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn nested_merge_keys_are_bounded() {
+        let mut text = String::from("a0: &a0 {x: y}\n");
+        for level in 1..=16 {
+            let merged = vec![format!("*a{}", level - 1); 10].join(", ");
+            writeln!(text, "a{level}: &a{level} {{<<: [{merged}]}}").unwrap();
+        }
+        let document = Document::parse(&text).unwrap();
+        let (_, last) = document.member(document.root(), "a16").unwrap();
+        assert!(document.member(last, "missing").is_none());
+        let (_, first) = document.member(document.root(), "a1").unwrap();
+        assert!(document.member(first, "x").is_some());
     }
 }
