@@ -3,7 +3,7 @@
 
 use serde::de::MapAccess;
 
-use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue, decode_object};
 use crate::wire::error::DocumentError;
 use crate::wire::yaml;
 
@@ -153,12 +153,7 @@ impl AllowlistEntry {
     }
 }
 
-impl DecodeObject for AllowlistEntry {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "command" => value.string("credentialPluginAllowlist.command", &mut self.command),
-            "name" => value.string("credentialPluginAllowlist.name", &mut self.name),
-            _ => value.skip(),
-        }
-    }
+decode_object! { AllowlistEntry, "credentialPluginAllowlist.",
+    "command" => string(command),
+    "name" => string(name),
 }

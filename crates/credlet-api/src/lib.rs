@@ -48,7 +48,7 @@ pub mod status;
 mod text;
 mod wire;
 
-pub use encoding::hex;
+pub use encoding::{hex, percent_decode};
 pub use redact::{is_secret_name, redact, redact_args};
 pub use secret::Secret;
 pub use text::{

@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 pub use self::jwt::{IdTokenClaims, Jwk, JwkSet, Jwt, JwtHeader, SigningInput};
 pub use self::metadata::ProviderMetadata;
 pub use self::tokens::{DeviceAuthorization, TokenResponse};
-use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue, decode_object};
 use crate::wire::error::DocumentError;
 use crate::{Position, Secret};
 
@@ -104,34 +104,39 @@ fn read<O: DecodeObject>(bytes: &[u8]) -> Result<O, DocumentError> {
     }
 }
 
-/// The strings of a list, or a single string as a list.
-fn string_or_list(value: Option<&Value>) -> Vec<String> {
-    match value {
-        Some(Value::String(one)) => vec![one.clone()],
-        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => Vec::new(),
+impl<'de, A: MapAccess<'de>> MemberValue<'_, A> {
+    /// Decodes the strings of a list, or a single string as a list.
+    fn string_or_list(self, path: &'static str, into: &mut Vec<String>) -> Result<(), A::Error> {
+        let mut any = None;
+        self.any(path, &mut any)?;
+        *into = match any {
+            Some(Value::String(one)) => vec![one],
+            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        Ok(())
+    }
+
+    /// Decodes a number of seconds; a value of another type is ignored.
+    fn seconds(self, path: &'static str, into: &mut Option<i64>) -> Result<(), A::Error> {
+        let mut any = None;
+        self.any(path, &mut any)?;
+        *into = any.as_ref().and_then(whole_seconds);
+        Ok(())
+    }
+
+    /// Decodes text; a value of another type is ignored.
+    fn text_or_ignored(self, path: &'static str, into: &mut String) -> Result<(), A::Error> {
+        let mut any = None;
+        self.any(path, &mut any)?;
+        any.as_ref().and_then(Value::as_str).unwrap_or_default().clone_into(into);
+        Ok(())
     }
 }
 
-fn seconds<'de, A: MapAccess<'de>>(
-    value: MemberValue<'_, A>,
-    path: &'static str,
-    into: &mut Option<i64>,
-) -> Result<(), A::Error> {
-    let mut any = None;
-    value.any(path, &mut any)?;
-    *into = any.as_ref().and_then(whole_seconds);
-    Ok(())
-}
-
-impl DecodeObject for RefreshResponse {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "id_token" => value.secret("id_token", &mut self.id_token),
-            "refresh_token" => value.secret("refresh_token", &mut self.refresh_token),
-            _ => value.skip(),
-        }
-    }
+decode_object! { RefreshResponse, "",
+    "id_token" => secret(id_token),
+    "refresh_token" => secret(refresh_token),
 }
 
 #[derive(Default)]
@@ -139,13 +144,8 @@ struct ErrorResponse {
     error: String,
 }
 
-impl DecodeObject for ErrorResponse {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "error" => value.string("error", &mut self.error),
-            _ => value.skip(),
-        }
-    }
+decode_object! { ErrorResponse, "",
+    "error" => string(error),
 }
 
 #[derive(Default)]
@@ -153,13 +153,8 @@ struct ExpiryClaim {
     exp: Option<i64>,
 }
 
-impl DecodeObject for ExpiryClaim {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "exp" => seconds(value, "exp", &mut self.exp),
-            _ => value.skip(),
-        }
-    }
+decode_object! { ExpiryClaim, "",
+    "exp" => seconds(exp),
 }
 
 /// Truncates to whole seconds, as client-go does. Some issuers write `1.7e9`.

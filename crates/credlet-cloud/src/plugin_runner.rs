@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use credlet_api::exec::{ApiVersion, ExecCredentialSpec};
+use credlet_api::exec::{ApiVersion, ExecCredentialSpec, ExecCredentialStatus, ExecInfo};
 use credlet_exec::{Env, Platform};
 use credlet_plugin::{self as plugin, Failure};
 
@@ -19,6 +19,21 @@ pub fn parse_args<A: Parser>(args: Vec<OsString>, io: &mut plugin::PluginIo<'_>)
         let _ = write!(to, "{}", credlet_api::escape_control_chars(&error.render().to_string()));
         ExitCode::from(code)
     })
+}
+
+/// Parses the arguments and runs an exec plugin. Without exec info it prints v1beta1.
+pub(crate) fn run_exec<A: Parser>(
+    args: Vec<OsString>,
+    platform: &Platform,
+    mut io: plugin::PluginIo<'_>,
+    fetch: impl FnOnce(A, ExecInfo) -> Result<ExecCredentialStatus, Failure>,
+) -> ExitCode {
+    let args = match parse_args(args, &mut io) {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    default_exec_info(platform, &mut io);
+    plugin::run(io, |info: ExecInfo| fetch(args, info))
 }
 
 /// Sets v1beta1 exec info if the caller passed none, so that the plugin also works in scripts, like the vendors' plugins.

@@ -1,16 +1,17 @@
-//! Checks that a certificate and a private key match.
-//!
-//! A mismatched pair must not replace a valid one, and this crate does not depend on a TLS stack. No signature is made: the
-//! private key contains the public key (RSA, and EC in its usual form), or the public key is derived from it (Ed25519).
+//! Checks that a certificate and a private key match, without a TLS stack: a mismatched pair must not replace a valid one.
 
+use aws_lc_rs::error::KeyRejected;
+use aws_lc_rs::rsa::KeyPair as RsaKeyPair;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING, EcdsaKeyPair,
+    Ed25519KeyPair, KeyPair as _,
+};
 use credlet_api::Secret;
 use jiff::Timestamp;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use x509_parser::asn1_rs::{self, Any, BitString, FromDer as _, Integer, OctetString, Sequence, Tag};
 use x509_parser::certificate::X509Certificate;
-use x509_parser::oid_registry::{OID_KEY_TYPE_EC_PUBLIC_KEY, OID_PKCS1_RSAENCRYPTION, OID_SIG_ED25519};
-use x509_parser::public_key::PublicKey;
+use x509_parser::prelude::FromDer as _;
 
 use crate::credential::CertificateValidity;
 
@@ -21,20 +22,7 @@ pub(crate) fn check(chain_pem: &str, key_pem: &Secret) -> Result<CertificateVali
     let (_, leaf) = X509Certificate::from_der(&leaf).map_err(|_| KeyPairError::InvalidCertificate)?;
     let key = PrivateKeyDer::from_pem_slice(key_pem.expose().as_bytes()).map_err(|_| KeyPairError::MissingKey)?;
     let public = public_key(&key).ok_or(KeyPairError::InvalidKey)?;
-    let spki = leaf.public_key();
-    let matches = match (public, spki.parsed()) {
-        (PublicPart::Rsa { modulus }, Ok(PublicKey::RSA(rsa))) => {
-            strip_leading_zeros(&modulus) == strip_leading_zeros(rsa.modulus)
-        }
-        (PublicPart::Ec(Some(point)), Ok(PublicKey::EC(ec))) => point == ec.data(),
-        // RFC 5915 allows an EC key without the public key; deriving it is left to the TLS stack.
-        (PublicPart::Ec(None), Ok(PublicKey::EC(_))) => true,
-        (PublicPart::Ed25519(public), _) if spki.algorithm.algorithm == OID_SIG_ED25519 => {
-            public.as_slice() == &*spki.subject_public_key.data
-        }
-        _ => false,
-    };
-    if !matches {
+    if public != *leaf.public_key().subject_public_key.data {
         return Err(KeyPairError::Mismatch);
     }
     let time = |at: x509_parser::time::ASN1Time| Timestamp::from_second(at.timestamp());
@@ -66,71 +54,29 @@ pub enum KeyPairError {
     Mismatch,
 }
 
-enum PublicPart {
-    Rsa { modulus: Vec<u8> },
-    Ec(Option<Vec<u8>>),
-    Ed25519([u8; 32]),
-}
-
-fn public_key(key: &PrivateKeyDer<'_>) -> Option<PublicPart> {
+/// Derives the public key of a private key, as it stands in `subjectPublicKey` of a certificate.
+fn public_key(key: &PrivateKeyDer<'_>) -> Option<Vec<u8>> {
     match key {
-        PrivateKeyDer::Pkcs1(der) => pkcs1(der.secret_pkcs1_der()),
-        PrivateKeyDer::Sec1(der) => sec1(der.secret_sec1_der()),
+        PrivateKeyDer::Pkcs1(der) => rsa_public_key(RsaKeyPair::from_der(der.secret_pkcs1_der())),
+        PrivateKeyDer::Sec1(der) => ec_public_key(der.secret_sec1_der()),
         // Go ignores the PEM label, so plugins with a wrong label work with kubectl.
         PrivateKeyDer::Pkcs8(der) => {
             let der = der.secret_pkcs8_der();
-            pkcs8(der).or_else(|| pkcs1(der)).or_else(|| sec1(der))
+            let ed25519 = || Some(Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok()?.public_key().as_ref().to_vec());
+            rsa_public_key(RsaKeyPair::from_pkcs8(der).or_else(|_| RsaKeyPair::from_der(der)))
+                .or_else(ed25519)
+                .or_else(|| ec_public_key(der))
         }
         _ => None,
     }
 }
 
-/// RFC 8017: version, modulus, exponent, …
-fn pkcs1(der: &[u8]) -> Option<PublicPart> {
-    let (_, sequence) = Sequence::from_der(der).ok()?;
-    let (rest, _version) = Integer::from_der(&sequence.content).ok()?;
-    let (rest, modulus) = Integer::from_der(rest).ok()?;
-    Integer::from_der(rest).ok()?;
-    Some(PublicPart::Rsa { modulus: modulus.as_ref().to_vec() })
+fn rsa_public_key(key: Result<RsaKeyPair, KeyRejected>) -> Option<Vec<u8>> {
+    Some(key.ok()?.public_key().as_ref().to_vec())
 }
 
-/// RFC 5915: version, private key, `[0]` curve, `[1]` public key.
-fn sec1(der: &[u8]) -> Option<PublicPart> {
-    let (_, sequence) = Sequence::from_der(der).ok()?;
-    let (rest, _version) = Integer::from_der(&sequence.content).ok()?;
-    let (mut rest, _private) = OctetString::from_der(rest).ok()?;
-    while !rest.is_empty() {
-        let (after, any) = Any::from_der(rest).ok()?;
-        if any.tag() == Tag(1) && any.class() == asn1_rs::Class::ContextSpecific {
-            let (_, point) = BitString::from_der(any.data).ok()?;
-            return Some(PublicPart::Ec(Some(point.data.to_vec())));
-        }
-        rest = after;
-    }
-    Some(PublicPart::Ec(None))
-}
-
-/// RFC 5958: version, algorithm, key in an algorithm-specific encoding.
-fn pkcs8(der: &[u8]) -> Option<PublicPart> {
-    let (_, sequence) = Sequence::from_der(der).ok()?;
-    let (rest, _version) = Integer::from_der(&sequence.content).ok()?;
-    let (rest, algorithm) = x509_parser::x509::AlgorithmIdentifier::from_der(rest).ok()?;
-    let (_, key) = OctetString::from_der(rest).ok()?;
-    if algorithm.algorithm == OID_PKCS1_RSAENCRYPTION {
-        pkcs1(key.as_ref())
-    } else if algorithm.algorithm == OID_KEY_TYPE_EC_PUBLIC_KEY {
-        sec1(key.as_ref())
-    } else if algorithm.algorithm == OID_SIG_ED25519 {
-        let (_, seed) = OctetString::from_der(key.as_ref()).ok()?;
-        let seed: zeroize::Zeroizing<[u8; 32]> = zeroize::Zeroizing::new(seed.as_ref().try_into().ok()?);
-        Some(PublicPart::Ed25519(ed25519_dalek::SigningKey::from_bytes(&seed).verifying_key().to_bytes()))
-    } else {
-        None
-    }
-}
-
-/// ASN.1 encodes a positive integer with a leading zero byte if its highest bit is set.
-fn strip_leading_zeros(number: &[u8]) -> &[u8] {
-    let zeros = number.iter().take_while(|byte| **byte == 0).count();
-    &number[zeros..]
+fn ec_public_key(der: &[u8]) -> Option<Vec<u8>> {
+    let curves = [&ECDSA_P256_SHA256_ASN1_SIGNING, &ECDSA_P384_SHA384_ASN1_SIGNING, &ECDSA_P521_SHA512_ASN1_SIGNING];
+    let key = curves.into_iter().find_map(|curve| EcdsaKeyPair::from_private_key_der(curve, der).ok())?;
+    Some(key.public_key().as_ref().to_vec())
 }

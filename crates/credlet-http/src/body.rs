@@ -182,26 +182,37 @@ impl ResponseBody {
             lease.release();
         }
     }
-
-    /// Reads the body completely. It is zeroized on drop because it may hold a secret. Fails with
-    /// [`ReadBodyError::TooLarge`] after `limit` bytes; the rest is not read.
-    pub(super) async fn read_to_end(mut self, limit: usize) -> Result<Zeroizing<Vec<u8>>, ReadBodyError> {
-        let mut bytes = Zeroizing::new(Vec::new());
-        while let Some(frame) = poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await {
-            let Ok(data) = frame.map_err(ReadBodyError::Http)?.into_data() else { continue };
-            if bytes.len() + data.len() > limit {
-                return Err(ReadBodyError::TooLarge);
-            }
-            bytes.extend_from_slice(&data);
-        }
-        Ok(bytes)
-    }
 }
 
-/// Error of [`ResponseBody::read_to_end`].
-#[derive(Debug)]
-pub(super) enum ReadBodyError {
-    Http(HttpError),
+/// Reads a body completely. It is zeroized on drop because it may hold a secret. Trailers are skipped.
+///
+/// # Errors
+/// [`ReadBodyError::TooLarge`] after `limit` bytes; the rest is not read.
+pub async fn read_body<B>(mut body: B, limit: usize) -> Result<Zeroizing<Vec<u8>>, ReadBodyError<B::Error>>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    // A buffer that grows leaves copies in freed memory.
+    let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+    let mut bytes = Zeroizing::new(Vec::with_capacity(length.unwrap_or(8 << 10).min(limit)));
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let Ok(data) = frame.map_err(ReadBodyError::Body)?.into_data() else { continue };
+        if bytes.len() + data.len() > limit {
+            return Err(ReadBodyError::TooLarge);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+/// Error of [`read_body`].
+#[derive(Debug, thiserror::Error)]
+pub enum ReadBodyError<E> {
+    /// The body ended with an error.
+    #[error("failed to read the body")]
+    Body(#[source] E),
+    /// The body is larger than the limit.
+    #[error("body too large")]
     TooLarge,
 }
 

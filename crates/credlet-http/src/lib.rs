@@ -59,7 +59,7 @@ mod verifier;
 #[doc(no_inline)]
 pub use credlet_api::address::{HostPort, ProxyAddr, ProxyScheme, ServerAddr, ServerAddrError, is_loopback};
 
-pub use body::{RequestBody, ResponseBody};
+pub use body::{ReadBodyError, RequestBody, ResponseBody, read_body};
 pub use client::{CredentialGeneration, HttpClient, HttpCredential};
 pub use error::{ConnectPhase, HttpError, SharedError};
 pub use identity::TlsIdentity;

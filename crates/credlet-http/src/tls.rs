@@ -12,7 +12,7 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 
 use super::identity::FixedIdentityResolver;
-use super::verifier::{EitherVerifier, NoVerification, PinnedLeafVerifier};
+use super::verifier::ServerVerifier;
 use super::{HttpError, TlsIdentity};
 
 /// Cryptographic algorithms for TLS. It is always passed explicitly: rustls panics when it has to choose the process
@@ -99,7 +99,7 @@ impl TlsFactory {
     pub(super) fn for_proxy(&self) -> Result<Arc<ClientConfig>, HttpError> {
         let verifier = match self.roots {
             TrustRoots::Pem(_) => match verifier(&self.crypto, &TrustRoots::Platform) {
-                Ok(platform) => Arc::new(EitherVerifier(self.verifier.clone(), platform)),
+                Ok(platform) => Arc::new(ServerVerifier::Either(self.verifier.clone(), platform)),
                 Err(_) => self.verifier.clone(),
             },
             _ => self.verifier.clone(),
@@ -135,7 +135,7 @@ pub(super) struct TlsSession {
 
 fn verifier(crypto: &CryptoBackend, roots: &TrustRoots) -> Result<Arc<dyn ServerCertVerifier>, HttpError> {
     match roots {
-        TrustRoots::Unchecked => Ok(Arc::new(NoVerification(crypto.0.clone()))),
+        TrustRoots::Unchecked => Ok(Arc::new(ServerVerifier::Unchecked(crypto.0.clone()))),
         TrustRoots::Platform => match rustls_platform_verifier::Verifier::new(crypto.0.clone()) {
             Ok(verifier) => Ok(Arc::new(verifier)),
             Err(error) => Err(roots_error("failed to load the trust store of the system", error)),
@@ -147,13 +147,13 @@ fn verifier(crypto: &CryptoBackend, roots: &TrustRoots) -> Result<Arc<dyn Server
             if roots.is_empty() {
                 return Err(HttpError::TrustRoots { reason: "missing PEM certificate", source: None });
             }
-            let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto.0.clone())
+            let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto.0.clone())
                 .build()
                 .map_err(|error| HttpError::TrustRoots {
                     reason: "failed to build the verifier",
                     source: Some(Arc::new(error)),
                 })?;
-            Ok(Arc::new(PinnedLeafVerifier { inner, bundle }))
+            Ok(Arc::new(ServerVerifier::PinnedLeaf { webpki, bundle }))
         }
     }
 }

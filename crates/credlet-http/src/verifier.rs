@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
@@ -8,113 +7,33 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Trusts certificates issued by the bundle's authorities and, as Go does, the certificates in the bundle themselves: many
-/// clusters publish the server certificate as their certificate authority.
+/// Verifies server certificates by rules that webpki does not have.
 #[derive(Debug)]
-pub(super) struct PinnedLeafVerifier {
-    pub(super) inner: Arc<WebPkiServerVerifier>,
-    pub(super) bundle: Vec<CertificateDer<'static>>,
+pub(super) enum ServerVerifier {
+    /// Trusts certificates issued by the bundle's authorities and, as Go does, the certificates in the bundle themselves: many
+    /// clusters publish the server certificate as their certificate authority.
+    PinnedLeaf { webpki: Arc<dyn ServerCertVerifier>, bundle: Vec<CertificateDer<'static>> },
+    /// Accepts a certificate that one of two verifiers accepts, for HTTPS proxies. Go verifies them with the cluster's
+    /// authorities only and so rejects a proxy with a public certificate.
+    Either(Arc<dyn ServerCertVerifier>, Arc<dyn ServerCertVerifier>),
+    /// Accepts every certificate (`insecure-skip-tls-verify`).
+    Unchecked(Arc<CryptoProvider>),
 }
 
-impl ServerCertVerifier for PinnedLeafVerifier {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let error = match self.inner.verify_server_cert(leaf, chain, name, ocsp, now) {
-            Ok(verified) => return Ok(verified),
-            Err(error) => error,
-        };
-        // webpki checks dates, CA flag, purpose and issuer in this order. So with these two errors the dates are valid, and
-        // with the first one the purpose is as well. The tests below verify this order.
-        let only_issuer_unknown = match &error {
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
-            Error::InvalidCertificate(CertificateError::Other(other)) => {
-                matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
-            }
-            _ => false,
-        };
-        if only_issuer_unknown && self.bundle.iter().any(|pinned| pinned.as_ref() == leaf.as_ref()) {
-            verify_server_name(&ParsedCertificate::try_from(leaf)?, name)?;
-            return Ok(ServerCertVerified::assertion());
+impl ServerVerifier {
+    /// Returns the verifier of handshake signatures. Both verifiers of [`Either`](Self::Either) use the same crypto provider.
+    ///
+    /// `None`: without verification a peer may present any certificate, so also one of its own. Verifying the signature would prove
+    /// nothing and reject certificates that webpki cannot parse.
+    fn signatures(&self) -> Option<&dyn ServerCertVerifier> {
+        match self {
+            Self::PinnedLeaf { webpki: first, .. } | Self::Either(first, _) => Some(&**first),
+            Self::Unchecked(_) => None,
         }
-        Err(error)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
     }
 }
 
-/// Accepts every certificate (`insecure-skip-tls-verify`).
-#[derive(Debug)]
-pub(super) struct NoVerification(pub(super) Arc<CryptoProvider>);
-
-impl ServerCertVerifier for NoVerification {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    // A peer may present any certificate, so also one of its own: verifying the signature would prove nothing and reject
-    // certificates that webpki cannot parse.
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Accepts a certificate that one of two verifiers accepts, for HTTPS proxies. Go verifies them with the cluster's
-/// authorities only and so rejects a proxy with a public certificate.
-#[derive(Debug)]
-pub(super) struct EitherVerifier(pub(super) Arc<dyn ServerCertVerifier>, pub(super) Arc<dyn ServerCertVerifier>);
-
-impl ServerCertVerifier for EitherVerifier {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -123,19 +42,28 @@ impl ServerCertVerifier for EitherVerifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.0
-            .verify_server_cert(leaf, chain, name, ocsp, now)
-            .or_else(|error| self.1.verify_server_cert(leaf, chain, name, ocsp, now).map_err(|_| error))
+        let verify = |verifier: &dyn ServerCertVerifier| verifier.verify_server_cert(leaf, chain, name, ocsp, now);
+        match self {
+            Self::PinnedLeaf { webpki, bundle } => verify(&**webpki).or_else(|error| {
+                if !is_only_issuer_unknown(&error) || !bundle.iter().any(|pinned| pinned.as_ref() == leaf.as_ref()) {
+                    return Err(error);
+                }
+                verify_server_name(&ParsedCertificate::try_from(leaf)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }),
+            Self::Either(first, second) => verify(&**first).or_else(|error| verify(&**second).map_err(|_| error)),
+            Self::Unchecked(_) => Ok(ServerCertVerified::assertion()),
+        }
     }
 
-    // Both use the same crypto provider.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, cert, dss)
+        let unchecked = || Ok(HandshakeSignatureValid::assertion());
+        self.signatures().map_or_else(unchecked, |verifier| verifier.verify_tls12_signature(message, cert, dss))
     }
 
     fn verify_tls13_signature(
@@ -144,11 +72,29 @@ impl ServerCertVerifier for EitherVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
+        let unchecked = || Ok(HandshakeSignatureValid::assertion());
+        self.signatures().map_or_else(unchecked, |verifier| verifier.verify_tls13_signature(message, cert, dss))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        match self {
+            Self::PinnedLeaf { webpki: first, .. } | Self::Either(first, _) => first.supported_verify_schemes(),
+            Self::Unchecked(crypto) => crypto.signature_verification_algorithms.supported_schemes(),
+        }
+    }
+}
+
+/// Whether a certificate is valid except for its issuer.
+///
+/// webpki checks dates, CA flag, purpose and issuer in this order. So with these two errors the dates are valid, and with the first
+/// one the purpose is as well. The tests below verify this order.
+fn is_only_issuer_unknown(error: &Error) -> bool {
+    match error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
+        Error::InvalidCertificate(CertificateError::Other(other)) => {
+            matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+        }
+        _ => false,
     }
 }
 
@@ -157,12 +103,13 @@ mod tests {
     use credlet_testkit::ca::TestCa;
     use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair};
     use rustls::RootCertStore;
+    use rustls::client::WebPkiServerVerifier;
 
     use super::*;
 
     type Der = CertificateDer<'static>;
 
-    /// Whether webpki, and whether [`PinnedLeafVerifier`], accepts the certificate.
+    /// Whether webpki, and whether [`ServerVerifier::PinnedLeaf`], accepts the certificate.
     fn verify(served: &Der, bundle: &Der, name: &str) -> (bool, bool) {
         let mut roots = RootCertStore::empty();
         roots.add(bundle.clone()).unwrap();
@@ -173,7 +120,7 @@ mod tests {
             verifier.verify_server_cert(served, &[], &name, &[], UnixTime::now()).is_ok()
         };
         let webpki = accepts(&*inner);
-        (webpki, accepts(&PinnedLeafVerifier { inner, bundle: vec![bundle.clone()] }))
+        (webpki, accepts(&ServerVerifier::PinnedLeaf { webpki: inner, bundle: vec![bundle.clone()] }))
     }
 
     fn self_signed(is_ca: IsCa, expired: bool) -> Der {

@@ -2,7 +2,7 @@ use credlet_api::exec;
 use credlet_api::kubeconfig::ContextSection;
 use credlet_platform::Env;
 
-use super::cluster::{ClusterDraft, ResolvedCluster, given};
+use super::cluster::{ClusterDraft, given};
 use super::error::KubeconfigError;
 use super::in_cluster::InClusterConfig;
 use super::merged::{ConfigEntry, Kubeconfig};
@@ -61,17 +61,10 @@ impl Kubeconfig {
             return Err(KubeconfigError::Invalid { errors });
         };
 
-        let cluster = cluster_info(&endpoint);
         let ResolvedUser { header, certificate, exec, auth_provider, impersonation, warnings: user_warnings } =
             resolved_user;
         warnings.extend(user_warnings);
-        let exec = exec.map(|exec| exec.map(|config| ResolvedExec { config, cluster }));
-        let mut identity = UserCredentials { header, certificate, exec, auth_provider };
-        if !endpoint.https && !identity.is_anonymous() {
-            identity = UserCredentials::default();
-            warnings.push(ConfigWarning::PlainHttp { origin: endpoint.server.origin.clone() });
-        }
-        Ok(ResolvedConfig {
+        let mut resolved = ResolvedConfig {
             namespace: namespace(&selection, overrides, pod.as_ref(), env),
             context: selection.context.map(|(name, _)| name),
             cluster: cluster_name,
@@ -80,10 +73,20 @@ impl Kubeconfig {
             tls: endpoint.tls,
             proxy_url: endpoint.proxy_url,
             disable_compression: endpoint.disable_compression,
-            identity,
+            identity: UserCredentials::default(),
             impersonation,
             warnings,
-        })
+        };
+        let cluster = exec::Cluster { config: endpoint.config, ..resolved.to_cluster() };
+        let exec = exec.map(|exec| exec.map(|config| ResolvedExec { config, cluster }));
+        let identity = UserCredentials { header, certificate, exec, auth_provider };
+        if endpoint.https || identity.is_anonymous() {
+            resolved.identity = identity;
+        } else {
+            let origin = resolved.server.origin.clone();
+            resolved.warnings.push(ConfigWarning::PlainHttp { origin });
+        }
+        Ok(resolved)
     }
 
     fn select<'a>(&'a self, overrides: &'a ConfigOverrides) -> Result<ContextSelection<'a>, KubeconfigError> {
@@ -174,19 +177,4 @@ fn namespace(
         .or_else(of_context)
         .or_else(of_pod)
         .unwrap_or_else(|| Sourced::new("default".to_owned(), ValueOrigin::Default))
-}
-
-/// Builds the cluster information for an exec plugin.
-fn cluster_info(endpoint: &ResolvedCluster) -> exec::Cluster {
-    let ResolvedCluster { server, tls, proxy_url, disable_compression, config, .. } = endpoint;
-    let authority = tls.certificate_authority.as_ref();
-    exec::Cluster {
-        server: server.value.clone(),
-        tls_server_name: tls.server_name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
-        insecure_skip_tls_verify: tls.insecure_skip_verify.value,
-        certificate_authority_data: authority.map(|authority| authority.pem.clone()).unwrap_or_default(),
-        proxy_url: proxy_url.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
-        disable_compression: disable_compression.value,
-        config: config.clone(),
-    }
 }

@@ -38,6 +38,22 @@ pub struct ResolvedConfig {
     pub warnings: Vec<ConfigWarning>,
 }
 
+impl ResolvedConfig {
+    /// Returns the cluster as an exec plugin receives it, without `config`.
+    pub fn to_cluster(&self) -> Cluster {
+        let authority = self.tls.certificate_authority.as_ref();
+        Cluster {
+            server: self.server.value.clone(),
+            tls_server_name: self.tls.server_name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
+            insecure_skip_tls_verify: self.tls.insecure_skip_verify.value,
+            certificate_authority_data: authority.map(|authority| authority.pem.clone()).unwrap_or_default(),
+            proxy_url: self.proxy_url.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
+            disable_compression: self.disable_compression.value,
+            config: None,
+        }
+    }
+}
+
 /// TLS parameters of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -23,7 +23,7 @@ const KEY: &str = "client-key";
 const KEY_DATA: &str = "client-key-data";
 
 /// A user before validation. Empty values count as not set.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct UserDraft<'a> {
     pub(super) name: String,
     certificate: Option<Sourced<PathBuf>>,
@@ -61,23 +61,7 @@ pub(super) struct ResolvedUser {
 
 impl<'a> UserDraft<'a> {
     pub(super) fn empty(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            certificate: None,
-            certificate_data: None,
-            key: None,
-            key_data: None,
-            token: None,
-            token_file: None,
-            username: None,
-            password: None,
-            auth_provider: None,
-            exec: None,
-            impersonate: None,
-            impersonate_uid: None,
-            impersonate_groups: None,
-            impersonate_user_extra: None,
-        }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 
     pub(super) fn of(entry: &ConfigEntry<'a, AuthInfo>) -> Self {

@@ -8,7 +8,7 @@ impl CallbackQuery {
     pub(super) fn parse(text: &str) -> Self {
         let pair = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((percent_decode(name)?.to_string(), percent_decode(value)?))
+            Some((form_decode(name)?.to_string(), form_decode(value)?))
         };
         Self(text.split('&').filter(|pair| !pair.is_empty()).filter_map(pair).collect())
     }
@@ -20,19 +20,9 @@ impl CallbackQuery {
     }
 }
 
-fn percent_decode(text: &str) -> Option<Zeroizing<String>> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || char::from(rest.next()?).to_digit(16);
-                u8::try_from(digit()? << 4 | digit()?).ok()?
-            }
-            byte => byte,
-        });
-    }
+/// Decodes form data: percent-encoding, and `+` for a space.
+fn form_decode(text: &str) -> Option<Zeroizing<String>> {
+    let bytes = credlet_api::percent_decode(&Zeroizing::new(text.replace('+', " ")))?;
     std::str::from_utf8(&bytes).ok().map(|text| Zeroizing::new(text.to_owned()))
 }
 

@@ -4,10 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use credlet_api::percent_decode;
 use credlet_platform::fs::path_from_bytes;
 use credlet_platform::local_socket;
-
-use crate::percent;
 
 /// Maximum length of a socket path in bytes.
 pub const MAX_SOCKET_PATH: usize = local_socket::MAX_PATH_LEN;
@@ -84,8 +83,8 @@ fn unix(rest: &str) -> Result<ProxyEndpoint, EndpointError> {
     if path.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(EndpointError::NoUrl);
     }
-    let path = percent::decoded(path).ok_or(EndpointError::Percent)?;
-    ProxyEndpoint::unix(path_from_bytes(path))
+    let path = percent_decode(path).ok_or(EndpointError::Percent)?;
+    ProxyEndpoint::unix(path_from_bytes(path.to_vec()))
 }
 
 /// `rest` follows `https:`.

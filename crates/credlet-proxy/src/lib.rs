@@ -38,7 +38,6 @@ pub mod bridge;
 pub mod client;
 pub mod dir;
 pub mod endpoint;
-mod percent;
 pub mod policy;
 pub mod server;
 pub mod sign;

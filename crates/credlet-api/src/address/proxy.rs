@@ -2,9 +2,8 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use super::url::percent_decode;
 use super::{GoUrl, HostPort};
-use crate::Secret;
+use crate::{Secret, percent_decode};
 
 /// Address of a proxy on the way to the API server, with user name and password if it has them.
 #[derive(Clone)]

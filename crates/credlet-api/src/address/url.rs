@@ -5,6 +5,8 @@ use std::net::Ipv6Addr;
 
 use zeroize::Zeroizing;
 
+use crate::percent_decode;
+
 /// A parsed URL. It does not implement `Debug`, because the user info may hold a password.
 #[derive(Default)]
 pub struct GoUrl<'a> {
@@ -186,21 +188,6 @@ fn is_host_byte(byte: u8) -> bool {
 fn is_user_info(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte))
         && percent_decode(text).is_some()
-}
-
-/// Decodes percent-encoding. Returns `None` for an incomplete escape sequence.
-pub(super) fn percent_decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(if byte == b'%' {
-            let (high, low) = (char::from(rest.next()?).to_digit(16)?, char::from(rest.next()?).to_digit(16)?);
-            u8::try_from(high * 16 + low).ok()?
-        } else {
-            byte
-        });
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess};
 
 use super::{ApiVersion, Cluster, ExecCredentialSpec, ExecCredentialStatus, FailedResponse, ProxyConfig};
 use crate::Secret;
-use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue, decode_object};
 use crate::wire::error::{DocumentError, Position};
 use crate::wire::timestamp;
 
@@ -241,14 +241,9 @@ impl WireDocument {
     }
 }
 
-impl DecodeObject for WireDocument {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "spec" => value.object("spec", &mut self.spec),
-            "status" => value.object("status", &mut self.status),
-            _ => value.skip(),
-        }
-    }
+decode_object! { WireDocument, "",
+    "spec" => object(spec),
+    "status" => object(status),
 }
 
 #[derive(Default)]
@@ -259,16 +254,11 @@ struct WireSpec {
     lock_file_path: String,
 }
 
-impl DecodeObject for WireSpec {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "cluster" => value.object("spec.cluster", &mut self.cluster),
-            "interactive" => value.boolean("spec.interactive", &mut self.interactive),
-            "response" => value.object("spec.response", &mut self.response),
-            "lockFilePath" => value.string("spec.lockFilePath", &mut self.lock_file_path),
-            _ => value.skip(),
-        }
-    }
+decode_object! { WireSpec, "spec.",
+    "cluster" => object(cluster),
+    "interactive" => boolean(interactive),
+    "response" => object(response),
+    "lockFilePath" => string(lock_file_path),
 }
 
 impl From<WireSpec> for ExecCredentialSpec {
@@ -285,44 +275,22 @@ impl From<WireSpec> for ExecCredentialSpec {
 #[derive(Default)]
 struct WireCluster(Cluster);
 
-impl DecodeObject for WireCluster {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        let cluster = &mut self.0;
-        match name {
-            "server" => value.string("spec.cluster.server", &mut cluster.server),
-            "tls-server-name" => value.string("spec.cluster.tls-server-name", &mut cluster.tls_server_name),
-            "insecure-skip-tls-verify" => {
-                value.boolean("spec.cluster.insecure-skip-tls-verify", &mut cluster.insecure_skip_tls_verify)
-            }
-            "certificate-authority-data" => {
-                base64(value, "spec.cluster.certificate-authority-data", &mut cluster.certificate_authority_data)
-            }
-            "proxy-url" => value.secret("spec.cluster.proxy-url", &mut cluster.proxy_url),
-            "disable-compression" => {
-                value.boolean("spec.cluster.disable-compression", &mut cluster.disable_compression)
-            }
-            "config" => value.extension("spec.cluster.config", &mut cluster.config),
-            _ => value.skip(),
-        }
-    }
+decode_object! { WireCluster, "spec.cluster.",
+    "server" => string(0.server),
+    "tls-server-name" => string(0.tls_server_name),
+    "insecure-skip-tls-verify" => boolean(0.insecure_skip_tls_verify),
+    "certificate-authority-data" => certificate_data(0.certificate_authority_data),
+    "proxy-url" => secret(0.proxy_url),
+    "disable-compression" => boolean(0.disable_compression),
+    "config" => extension(0.config),
 }
 
 #[derive(Default)]
 struct WireResponse(FailedResponse);
 
-impl DecodeObject for WireResponse {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "header" => value.string_lists("spec.response.header", &mut self.0.header),
-            "code" => {
-                let mut code = None;
-                value.integer("spec.response.code", &mut code)?;
-                self.0.code = code.and_then(|code| i32::try_from(code).ok()).unwrap_or_default();
-                Ok(())
-            }
-            _ => value.skip(),
-        }
-    }
+decode_object! { WireResponse, "spec.response.",
+    "header" => string_lists(0.header),
+    "code" => status_code(0.code),
 }
 
 #[derive(Default)]
@@ -334,22 +302,12 @@ struct WireStatus {
     proxy_config: Option<WireProxyConfig>,
 }
 
-impl DecodeObject for WireStatus {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "expirationTimestamp" => value.parsed(
-                "status.expirationTimestamp",
-                "an RFC 3339 time like 2030-01-02T03:04:05Z",
-                &mut self.expiration_timestamp,
-                timestamp::parse,
-            ),
-            "token" => value.secret("status.token", &mut self.token),
-            "clientCertificateData" => value.string("status.clientCertificateData", &mut self.client_certificate_data),
-            "clientKeyData" => value.secret("status.clientKeyData", &mut self.client_key_data),
-            "proxyConfig" => value.object("status.proxyConfig", &mut self.proxy_config),
-            _ => value.skip(),
-        }
-    }
+decode_object! { WireStatus, "status.",
+    "expirationTimestamp" => timestamp(expiration_timestamp),
+    "token" => secret(token),
+    "clientCertificateData" => string(client_certificate_data),
+    "clientKeyData" => secret(client_key_data),
+    "proxyConfig" => object(proxy_config),
 }
 
 impl From<WireStatus> for ExecCredentialStatus {
@@ -369,17 +327,10 @@ impl From<WireStatus> for ExecCredentialStatus {
 #[derive(Default)]
 struct WireProxyConfig(ProxyConfig);
 
-impl DecodeObject for WireProxyConfig {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            // KEP-2718 spells the JSON tag `URL`.
-            "url" | "URL" => value.string("status.proxyConfig.url", &mut self.0.url),
-            "certificate-authority-data" | "certificateAuthorityData" => {
-                base64(value, "status.proxyConfig.certificate-authority-data", &mut self.0.certificate_authority_data)
-            }
-            _ => value.skip(),
-        }
-    }
+decode_object! { WireProxyConfig, "status.proxyConfig.",
+    // KEP-2718 spells the JSON tag `URL`.
+    "url" | "URL" => string(0.url),
+    "certificate-authority-data" | "certificateAuthorityData" => certificate_data(0.certificate_authority_data),
 }
 
 /// A document of v1alpha1: in the released form with `status`, or in the draft form with the fields at the top level.
@@ -439,19 +390,30 @@ deserialize_as! {
     ProxyConfig => WireProxyConfig, |wire| wire.0;
 }
 
-/// Decodes base64 with padding. Line breaks are ignored, as in Go.
-fn base64<'de, A: MapAccess<'de>>(
-    value: MemberValue<'_, A>,
-    path: &'static str,
-    into: &mut Vec<u8>,
-) -> Result<(), A::Error> {
-    let mut bytes = None;
-    value.parsed(path, "base64", &mut bytes, |text| {
-        let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-        base64::engine::general_purpose::STANDARD.decode(text).ok()
-    })?;
-    if let Some(bytes) = bytes {
-        *into = bytes;
+impl<'de, A: MapAccess<'de>> MemberValue<'_, A> {
+    /// Decodes base64 with padding. Line breaks are ignored, as in Go.
+    fn certificate_data(self, path: &'static str, into: &mut Vec<u8>) -> Result<(), A::Error> {
+        let mut bytes = None;
+        self.parsed(path, "base64", &mut bytes, |text| {
+            let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+            base64::engine::general_purpose::STANDARD.decode(text).ok()
+        })?;
+        if let Some(bytes) = bytes {
+            *into = bytes;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Decodes a time in RFC 3339.
+    fn timestamp(self, path: &'static str, into: &mut Option<Timestamp>) -> Result<(), A::Error> {
+        self.parsed(path, "an RFC 3339 time like 2030-01-02T03:04:05Z", into, timestamp::parse)
+    }
+
+    /// Decodes a status code; one outside of 32 bits is 0.
+    fn status_code(self, path: &'static str, into: &mut i32) -> Result<(), A::Error> {
+        let mut code = None;
+        self.integer(path, &mut code)?;
+        *into = code.and_then(|code| i32::try_from(code).ok()).unwrap_or_default();
+        Ok(())
+    }
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::AuthConfig;
 use crate::Secret;
-use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue, decode_object};
 use crate::wire::error::DocumentError;
 use crate::wire::json;
 
@@ -139,13 +139,8 @@ struct ConfigDocument {
     auths: Option<AuthsDocument>,
 }
 
-impl DecodeObject for ConfigDocument {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "auths" => value.object("auths", &mut self.auths),
-            _ => value.skip(),
-        }
-    }
+decode_object! { ConfigDocument, "",
+    "auths" => object(auths),
 }
 
 /// The mapping `auths`, with arbitrary keys.
@@ -192,27 +187,17 @@ impl AuthDocument {
     }
 }
 
-impl DecodeObject for AuthDocument {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "username" => value.string("auths.*.username", &mut self.username),
-            "password" => value.secret("auths.*.password", &mut self.password),
-            "auth" => value.secret("auths.*.auth", &mut self.auth),
-            _ => value.skip(),
-        }
-    }
+decode_object! { AuthDocument, "auths.*.",
+    "username" => string(username),
+    "password" => secret(password),
+    "auth" => secret(auth),
 }
 
 #[derive(Default)]
 struct HelperDocument(DockerHelperCredential);
 
-impl DecodeObject for HelperDocument {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "ServerURL" => value.string("ServerURL", &mut self.0.server_url),
-            "Username" => value.string("Username", &mut self.0.username),
-            "Secret" => value.secret("Secret", &mut self.0.secret),
-            _ => value.skip(),
-        }
-    }
+decode_object! { HelperDocument, "",
+    "ServerURL" => string(0.server_url),
+    "Username" => string(0.username),
+    "Secret" => secret(0.secret),
 }

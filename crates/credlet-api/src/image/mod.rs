@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::de::{Error as _, MapAccess};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
@@ -26,7 +26,7 @@ pub use self::config::{
 pub use self::docker::{DockerAuths, DockerConfigError, DockerHelperCredential, credential_hash_input};
 pub use self::response::{InvalidProviderResponse, ResponseWarning};
 use crate::Secret;
-use crate::wire::document::{self, DecodeObject, DuplicateKeys, MemberValue};
+use crate::wire::document::{self, DuplicateKeys, decode_object};
 pub use crate::wire::duration::{ParseDurationError, format as format_duration};
 use crate::wire::error::DocumentError;
 use crate::wire::version::api_versions;
@@ -229,19 +229,12 @@ struct RequestDocument {
     service_account_annotations: BTreeMap<String, String>,
 }
 
-impl DecodeObject for RequestDocument {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "kind" => value.string("kind", &mut self.kind),
-            "apiVersion" => value.string("apiVersion", &mut self.api_version),
-            "image" => value.string("image", &mut self.image),
-            "serviceAccountToken" => value.secret("serviceAccountToken", &mut self.service_account_token),
-            "serviceAccountAnnotations" => {
-                value.string_map("serviceAccountAnnotations", &mut self.service_account_annotations)
-            }
-            _ => value.skip(),
-        }
-    }
+decode_object! { RequestDocument, "",
+    "kind" => string(kind),
+    "apiVersion" => string(api_version),
+    "image" => string(image),
+    "serviceAccountToken" => secret(service_account_token),
+    "serviceAccountAnnotations" => string_map(service_account_annotations),
 }
 
 #[derive(Serialize)]

@@ -1,5 +1,7 @@
 //! Decoding of single members as in kubectl: the last of equal keys replaces the others, and `null` counts as absent.
 
+use std::collections::BTreeMap;
+
 use serde::de::MapAccess;
 use zeroize::Zeroizing;
 
@@ -8,76 +10,71 @@ use crate::Secret;
 use crate::exec::RawExtension;
 use crate::wire::document::{DecodeObject, MemberValue};
 
-pub(super) fn text<'de, A: MapAccess<'de>>(
-    member: MemberValue<'_, A>,
-    path: &'static str,
-    into: &mut Located<String>,
-) -> Result<(), A::Error> {
-    *into = Located { value: String::new(), line: member.line() };
-    member.string(path, &mut into.value)
-}
+impl<'de, A: MapAccess<'de>> MemberValue<'_, A> {
+    pub(super) fn located_string(self, path: &'static str, into: &mut Located<String>) -> Result<(), A::Error> {
+        *into = Located { value: String::new(), line: self.line() };
+        self.string(path, &mut into.value)
+    }
 
-pub(super) fn secret<'de, A: MapAccess<'de>>(
-    member: MemberValue<'_, A>,
-    path: &'static str,
-    into: &mut Located<Secret>,
-) -> Result<(), A::Error> {
-    *into = Located { value: Secret::default(), line: member.line() };
-    member.secret(path, &mut into.value)
-}
+    pub(super) fn located_secret(self, path: &'static str, into: &mut Located<Secret>) -> Result<(), A::Error> {
+        *into = Located { value: Secret::default(), line: self.line() };
+        self.secret(path, &mut into.value)
+    }
 
-pub(super) fn flag<'de, A: MapAccess<'de>>(
-    member: MemberValue<'_, A>,
-    path: &'static str,
-    into: &mut Located<bool>,
-) -> Result<(), A::Error> {
-    *into = Located { value: false, line: member.line() };
-    member.boolean(path, &mut into.value)
-}
+    pub(super) fn located_flag(self, path: &'static str, into: &mut Located<bool>) -> Result<(), A::Error> {
+        *into = Located { value: false, line: self.line() };
+        self.boolean(path, &mut into.value)
+    }
 
-pub(super) fn data<'de, A: MapAccess<'de>>(
-    member: MemberValue<'_, A>,
-    path: &'static str,
-    into: &mut Located<SecretBytes>,
-) -> Result<(), A::Error> {
-    let line = member.line();
-    let mut bytes = Zeroizing::default();
-    member.base64(path, &mut bytes)?;
-    *into = Located { value: SecretBytes::new(bytes), line };
-    Ok(())
-}
+    pub(super) fn located_data(self, path: &'static str, into: &mut Located<SecretBytes>) -> Result<(), A::Error> {
+        let line = self.line();
+        let mut bytes = Zeroizing::default();
+        self.base64(path, &mut bytes)?;
+        *into = Located { value: SecretBytes::new(bytes), line };
+        Ok(())
+    }
 
-pub(super) fn texts<'de, A: MapAccess<'de>>(
-    member: MemberValue<'_, A>,
-    path: &'static str,
-) -> Result<Located<Vec<Secret>>, A::Error> {
-    let mut texts = Located { value: Vec::new(), line: member.line() };
-    member.string_list(path, &mut texts.value)?;
-    Ok(texts)
-}
+    pub(super) fn located_strings(self, path: &'static str, into: &mut Located<Vec<Secret>>) -> Result<(), A::Error> {
+        *into = Located { value: Vec::new(), line: self.line() };
+        self.string_list(path, &mut into.value)
+    }
 
-pub(super) fn object<'de, O: DecodeObject, A: MapAccess<'de>>(
-    member: MemberValue<'_, A>,
-    path: &'static str,
-) -> Result<Option<Located<O>>, A::Error> {
-    let line = member.line();
-    let mut found = None;
-    member.object(path, &mut found)?;
-    Ok(found.map(|value| Located { value, line }))
-}
+    pub(super) fn located_groups(self, path: &'static str, into: &mut Located<Vec<String>>) -> Result<(), A::Error> {
+        let mut groups = Located::default();
+        self.located_strings(path, &mut groups)?;
+        let value = groups.value.iter().map(|group: &Secret| group.expose().to_owned()).collect();
+        *into = Located { value, line: groups.line };
+        Ok(())
+    }
 
-pub(super) fn entries<'de, T: Default, A: MapAccess<'de>>(
-    member: MemberValue<'_, A>,
-    path: &'static str,
-    into: &mut Vec<NamedEntry<T>>,
-) -> Result<(), A::Error>
-where
-    NamedEntry<T>: DecodeObject,
-{
-    let mut found = None;
-    member.objects(path, &mut found)?;
-    *into = found.unwrap_or_default();
-    Ok(())
+    pub(super) fn located_lists(
+        self,
+        path: &'static str,
+        into: &mut Located<BTreeMap<String, Vec<String>>>,
+    ) -> Result<(), A::Error> {
+        *into = Located { value: BTreeMap::new(), line: self.line() };
+        self.string_lists(path, &mut into.value)
+    }
+
+    pub(super) fn located_object<O: DecodeObject>(
+        self,
+        path: &'static str,
+        into: &mut Option<Located<O>>,
+    ) -> Result<(), A::Error> {
+        let line = self.line();
+        let mut found = None;
+        self.object(path, &mut found)?;
+        *into = found.map(|value| Located { value, line });
+        Ok(())
+    }
+
+    /// Decodes an object that is empty if it is absent.
+    pub(super) fn section<O: DecodeObject>(self, path: &'static str, into: &mut O) -> Result<(), A::Error> {
+        let mut found = None;
+        self.object(path, &mut found)?;
+        *into = found.unwrap_or_default();
+        Ok(())
+    }
 }
 
 /// An object in one of the lists `clusters`, `users` and `contexts`.
@@ -107,12 +104,8 @@ impl<T: NamedSection> DecodeObject for NamedEntry<T> {
     fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         set_first_line(&mut self.line, value.line());
         match name {
-            "name" => entry_name(value, T::PATHS[0], &mut self.name),
-            member if member == T::MEMBER => {
-                let found = object::<T, A>(value, T::PATHS[1])?;
-                self.item = found.map(|found| found.value).unwrap_or_default();
-                Ok(())
-            }
+            "name" => value.string(T::PATHS[0], &mut self.name),
+            member if member == T::MEMBER => value.section(T::PATHS[1], &mut self.item),
             _ => value.skip(),
         }
     }
@@ -122,7 +115,7 @@ impl DecodeObject for NamedExtension {
     fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
         set_first_line(&mut self.line, value.line());
         match name {
-            "name" => entry_name(value, "extensions[].name", &mut self.name),
+            "name" => value.string("extensions[].name", &mut self.name),
             "extension" => {
                 let mut found = None;
                 value.any("extensions[].extension", &mut found)?;
@@ -139,13 +132,4 @@ fn set_first_line(entry: &mut usize, member: usize) {
     if *entry == 0 {
         *entry = member;
     }
-}
-
-fn entry_name<'de, A: MapAccess<'de>>(
-    member: MemberValue<'_, A>,
-    path: &'static str,
-    into: &mut String,
-) -> Result<(), A::Error> {
-    into.clear();
-    member.string(path, into)
 }

@@ -3,8 +3,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::MapAccess;
 use zeroize::Zeroizing;
 
-use super::{read, seconds, string_or_list};
-use crate::wire::document::{DecodeObject, MemberValue};
+use super::read;
+use crate::wire::document::{DecodeObject, MemberValue, decode_object};
 use crate::{DocumentError, Secret};
 
 /// The parts of a JSON web token (RFC 7519) in compact form. The signature is not verified.
@@ -109,35 +109,18 @@ impl IdTokenClaims {
     }
 }
 
-impl DecodeObject for IdTokenClaims {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "iss" => value.string("iss", &mut self.iss),
-            "sub" => value.string("sub", &mut self.sub),
-            "aud" => {
-                let mut aud = None;
-                value.any("aud", &mut aud)?;
-                self.aud = string_or_list(aud.as_ref());
-                Ok(())
-            }
-            "azp" => value.string("azp", &mut self.azp),
-            "exp" => seconds(value, "exp", &mut self.exp),
-            "iat" => seconds(value, "iat", &mut self.iat),
-            "nbf" => seconds(value, "nbf", &mut self.nbf),
-            "nonce" => value.string("nonce", &mut self.nonce),
-            // Informative claims: a value of another type is ignored.
-            "email" => text(value, &mut self.email),
-            "preferred_username" => text(value, &mut self.preferred_username),
-            _ => value.skip(),
-        }
-    }
-}
-
-fn text<'de, A: MapAccess<'de>>(value: MemberValue<'_, A>, into: &mut String) -> Result<(), A::Error> {
-    let mut any = None;
-    value.any("claim", &mut any)?;
-    any.as_ref().and_then(|any| any.as_str()).unwrap_or_default().clone_into(into);
-    Ok(())
+decode_object! { IdTokenClaims, "",
+    "iss" => string(iss),
+    "sub" => string(sub),
+    "aud" => string_or_list(aud),
+    "azp" => string(azp),
+    "exp" => seconds(exp),
+    "iat" => seconds(iat),
+    "nbf" => seconds(nbf),
+    "nonce" => string(nonce),
+    // Informative claims: a value of another type is ignored.
+    "email" => text_or_ignored(email),
+    "preferred_username" => text_or_ignored(preferred_username),
 }
 
 /// The public keys of an issuer (RFC 7517).
@@ -157,18 +140,8 @@ impl JwkSet {
     }
 }
 
-impl DecodeObject for JwkSet {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "keys" => {
-                let mut keys = None;
-                value.objects("keys", &mut keys)?;
-                self.keys = keys.unwrap_or_default();
-                Ok(())
-            }
-            _ => value.skip(),
-        }
-    }
+decode_object! { JwkSet, "",
+    "keys" => list(keys),
 }
 
 /// A public key (RFC 7517). Numbers are in base64url; missing members are empty.
@@ -194,21 +167,16 @@ pub struct Jwk {
     pub y: String,
 }
 
-impl DecodeObject for Jwk {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "kty" => value.string("keys.kty", &mut self.kty),
-            "use" => value.string("keys.use", &mut self.usage),
-            "alg" => value.string("keys.alg", &mut self.alg),
-            "kid" => value.string("keys.kid", &mut self.kid),
-            "crv" => value.string("keys.crv", &mut self.crv),
-            "n" => value.string("keys.n", &mut self.n),
-            "e" => value.string("keys.e", &mut self.e),
-            "x" => value.string("keys.x", &mut self.x),
-            "y" => value.string("keys.y", &mut self.y),
-            _ => value.skip(),
-        }
-    }
+decode_object! { Jwk, "keys.",
+    "kty" => string(kty),
+    "use" => string(usage),
+    "alg" => string(alg),
+    "kid" => string(kid),
+    "crv" => string(crv),
+    "n" => string(n),
+    "e" => string(e),
+    "x" => string(x),
+    "y" => string(y),
 }
 
 #[cfg(test)]

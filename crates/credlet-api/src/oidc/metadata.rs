@@ -1,8 +1,6 @@
-use serde::de::MapAccess;
-
-use super::{read, string_or_list};
+use super::read;
 use crate::DocumentError;
-use crate::wire::document::{DecodeObject, MemberValue};
+use crate::wire::document::decode_object;
 
 /// The provider metadata of OpenID Connect Discovery, at [`DISCOVERY_PATH`](super::DISCOVERY_PATH). Missing members are
 /// empty.
@@ -36,28 +34,13 @@ impl ProviderMetadata {
     }
 }
 
-impl DecodeObject for ProviderMetadata {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "issuer" => value.string("issuer", &mut self.issuer),
-            "authorization_endpoint" => value.string("authorization_endpoint", &mut self.authorization_endpoint),
-            "token_endpoint" => value.string("token_endpoint", &mut self.token_endpoint),
-            "jwks_uri" => value.string("jwks_uri", &mut self.jwks_uri),
-            "device_authorization_endpoint" => {
-                value.string("device_authorization_endpoint", &mut self.device_authorization_endpoint)
-            }
-            "revocation_endpoint" => value.string("revocation_endpoint", &mut self.revocation_endpoint),
-            "token_endpoint_auth_methods_supported" => {
-                let mut methods = None;
-                value.any("token_endpoint_auth_methods_supported", &mut methods)?;
-                self.token_endpoint_auth_methods_supported = string_or_list(methods.as_ref());
-                Ok(())
-            }
-            "authorization_response_iss_parameter_supported" => value.boolean(
-                "authorization_response_iss_parameter_supported",
-                &mut self.authorization_response_iss_parameter_supported,
-            ),
-            _ => value.skip(),
-        }
-    }
+decode_object! { ProviderMetadata, "",
+    "issuer" => string(issuer),
+    "authorization_endpoint" => string(authorization_endpoint),
+    "token_endpoint" => string(token_endpoint),
+    "jwks_uri" => string(jwks_uri),
+    "device_authorization_endpoint" => string(device_authorization_endpoint),
+    "revocation_endpoint" => string(revocation_endpoint),
+    "token_endpoint_auth_methods_supported" => string_or_list(token_endpoint_auth_methods_supported),
+    "authorization_response_iss_parameter_supported" => boolean(authorization_response_iss_parameter_supported),
 }

@@ -1,7 +1,5 @@
-use serde::de::MapAccess;
-
-use super::{read, seconds};
-use crate::wire::document::{DecodeObject, MemberValue};
+use super::read;
+use crate::wire::document::decode_object;
 use crate::{DocumentError, Secret};
 
 /// The response of a token endpoint (RFC 6749). Missing members are empty.
@@ -27,16 +25,11 @@ impl TokenResponse {
     }
 }
 
-impl DecodeObject for TokenResponse {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "id_token" => value.secret("id_token", &mut self.id_token),
-            "access_token" => value.secret("access_token", &mut self.access_token),
-            "refresh_token" => value.secret("refresh_token", &mut self.refresh_token),
-            "expires_in" => seconds(value, "expires_in", &mut self.expires_in),
-            _ => value.skip(),
-        }
-    }
+decode_object! { TokenResponse, "",
+    "id_token" => secret(id_token),
+    "access_token" => secret(access_token),
+    "refresh_token" => secret(refresh_token),
+    "expires_in" => seconds(expires_in),
 }
 
 /// The device authorization response (RFC 8628). Missing members are empty.
@@ -66,19 +59,12 @@ impl DeviceAuthorization {
     }
 }
 
-impl DecodeObject for DeviceAuthorization {
-    fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error> {
-        match name {
-            "device_code" => value.secret("device_code", &mut self.device_code),
-            "user_code" => value.string("user_code", &mut self.user_code),
-            // Google uses the name of a draft of the standard.
-            "verification_uri" | "verification_url" => value.string("verification_uri", &mut self.verification_uri),
-            "verification_uri_complete" => {
-                value.string("verification_uri_complete", &mut self.verification_uri_complete)
-            }
-            "expires_in" => seconds(value, "expires_in", &mut self.expires_in),
-            "interval" => seconds(value, "interval", &mut self.interval),
-            _ => value.skip(),
-        }
-    }
+decode_object! { DeviceAuthorization, "",
+    "device_code" => secret(device_code),
+    "user_code" => string(user_code),
+    // Google uses the name of a draft of the standard.
+    "verification_uri" | "verification_url" => string(verification_uri),
+    "verification_uri_complete" => string(verification_uri_complete),
+    "expires_in" => seconds(expires_in),
+    "interval" => seconds(interval),
 }

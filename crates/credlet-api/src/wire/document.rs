@@ -43,6 +43,26 @@ pub(crate) trait DecodeObject: Default {
     fn decode_member<'de, A: MapAccess<'de>>(&mut self, name: &str, value: MemberValue<'_, A>) -> Result<(), A::Error>;
 }
 
+/// Implements [`DecodeObject`] for a type, each member of which is decoded by a method of [`MemberValue`] into a field. The path of a
+/// member in errors is the prefix and its name. Unknown members are skipped.
+macro_rules! decode_object {
+    ($type:ty, $prefix:literal, $($name:literal $(| $alias:literal)* => $method:ident($($field:tt)+)),* $(,)?) => {
+        impl $crate::wire::document::DecodeObject for $type {
+            fn decode_member<'de, A: serde::de::MapAccess<'de>>(
+                &mut self,
+                name: &str,
+                value: $crate::wire::document::MemberValue<'_, A>,
+            ) -> Result<(), A::Error> {
+                match name {
+                    $($name $(| $alias)* => value.$method(concat!($prefix, $name), &mut self.$($field)+),)*
+                    _ => value.skip(),
+                }
+            }
+        }
+    };
+}
+pub(crate) use decode_object;
+
 /// The value of one member, not decoded yet.
 pub(crate) struct MemberValue<'a, A> {
     pub(super) map: &'a mut A,
@@ -114,6 +134,14 @@ impl<'de, A: MapAccess<'de>> MemberValue<'_, A> {
     ) -> Result<(), A::Error> {
         let trace = self.trace;
         self.read(path, "a list of objects", ObjectListVisitor { into, trace })
+    }
+
+    /// Decodes a list of objects; `null` is an empty list.
+    pub(crate) fn list<O: DecodeObject>(self, path: &'static str, into: &mut Vec<O>) -> Result<(), A::Error> {
+        let mut found = None;
+        self.objects(path, &mut found)?;
+        *into = found.unwrap_or_default();
+        Ok(())
     }
 
     /// Decodes a list of strings. Elements of another type are an error; `null` is an empty string.

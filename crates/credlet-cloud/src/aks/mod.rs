@@ -32,14 +32,9 @@ pub fn run(
     args: Vec<OsString>,
     platform: &Platform,
     output: &Arc<dyn UserOutput>,
-    mut io: plugin::PluginIo<'_>,
+    io: plugin::PluginIo<'_>,
 ) -> ExitCode {
-    let args: AksArgs = match plugin_runner::parse_args(args, &mut io) {
-        Ok(args) => args,
-        Err(code) => return code,
-    };
-    plugin_runner::default_exec_info(platform, &mut io);
-    plugin::run(io, |info: ExecInfo| fetch_credential(&args, &info, platform, output))
+    plugin_runner::run_exec(args, platform, io, |args, info| fetch_credential(&args, &info, platform, output))
 }
 
 fn fetch_credential(

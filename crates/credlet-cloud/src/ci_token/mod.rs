@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use credlet_api::Secret;
-use credlet_api::exec::{ExecCredentialStatus, ExecInfo};
+use credlet_api::exec::ExecCredentialStatus;
 use credlet_api::oidc::Jwt;
 use credlet_exec::Platform;
 use credlet_plugin::{self as plugin, Failure};
@@ -41,13 +41,8 @@ struct CiTokenArgs {
 /// Runs the plugin. `args` begin with the program name.
 ///
 /// Without `KUBERNETES_EXEC_INFO` it prints v1beta1.
-pub fn run(args: Vec<OsString>, platform: &Platform, mut io: plugin::PluginIo<'_>) -> ExitCode {
-    let args: CiTokenArgs = match plugin_runner::parse_args(args, &mut io) {
-        Ok(args) => args,
-        Err(code) => return code,
-    };
-    plugin_runner::default_exec_info(platform, &mut io);
-    plugin::run(io, |_: ExecInfo| fetch_credential(&args, platform))
+pub fn run(args: Vec<OsString>, platform: &Platform, io: plugin::PluginIo<'_>) -> ExitCode {
+    plugin_runner::run_exec(args, platform, io, |args, _| fetch_credential(&args, platform))
 }
 
 fn fetch_credential(args: &CiTokenArgs, platform: &Platform) -> Result<ExecCredentialStatus, Failure> {

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use credlet_api::escape_control_chars;
-use credlet_api::exec::{ExecCredentialStatus, ExecInfo};
+use credlet_api::exec::ExecCredentialStatus;
 use credlet_exec::Platform;
 use credlet_plugin::{self as plugin, Failure};
 
@@ -23,13 +23,8 @@ use crate::plugin_runner;
 /// Runs the plugin. `args` begin with the program name.
 ///
 /// Without `KUBERNETES_EXEC_INFO` it prints v1beta1, like oci-cli.
-pub fn run(args: Vec<OsString>, platform: &Platform, mut io: plugin::PluginIo<'_>) -> ExitCode {
-    let args: OkeArgs = match plugin_runner::parse_args(args, &mut io) {
-        Ok(args) => args,
-        Err(code) => return code,
-    };
-    plugin_runner::default_exec_info(platform, &mut io);
-    plugin::run(io, |_: ExecInfo| fetch_credential(&args, platform))
+pub fn run(args: Vec<OsString>, platform: &Platform, io: plugin::PluginIo<'_>) -> ExitCode {
+    plugin_runner::run_exec(args, platform, io, |args, _| fetch_credential(&args, platform))
 }
 
 fn fetch_credential(args: &OkeArgs, platform: &Platform) -> Result<ExecCredentialStatus, Failure> {

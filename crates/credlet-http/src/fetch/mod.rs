@@ -34,7 +34,7 @@ use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use zeroize::Zeroizing;
 
-use crate::body::ReadBodyError;
+use crate::body::{ReadBodyError, read_body};
 use crate::{ClientSettings, CryptoBackend, HttpClient, HttpError, Route, ServerAddr, TrustRoots, proxy_for};
 
 pub use encoding::{encode_form, percent_encode};
@@ -109,8 +109,8 @@ impl HttpFetcher {
             let (head, body) = response.into_parts();
             if !head.status.is_redirection() || head.status == StatusCode::NOT_MODIFIED {
                 let limit = request.limits.max_body;
-                let body = body.read_to_end(limit).await.map_err(|error| match error {
-                    ReadBodyError::Http(source) => FetchError::Connection { source },
+                let body = read_body(body, limit).await.map_err(|error| match error {
+                    ReadBodyError::Body(source) => FetchError::Connection { source },
                     ReadBodyError::TooLarge => FetchError::TooLarge { host: host.clone(), limit },
                 })?;
                 return Ok(FetchResponse { host, status: head.status, headers: head.headers, body });

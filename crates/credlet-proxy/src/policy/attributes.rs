@@ -3,9 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use credlet_api::percent_decode;
 use http::{Method, Request};
-
-use crate::percent;
 
 /// Verb of a request as in RBAC rules, plus `connect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +180,7 @@ pub(super) fn names_other_method(query: Option<&str>) -> bool {
 
 /// Decoded parameters of a query.
 fn parameters(query: Option<&str>) -> impl Iterator<Item = (String, String)> {
-    let decoded = |text: &str| Some(String::from_utf8_lossy(&percent::decoded(text)?).into_owned());
+    let decoded = |text: &str| Some(String::from_utf8_lossy(&percent_decode(text)?).into_owned());
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.contains(';'));
     pairs.filter_map(move |pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

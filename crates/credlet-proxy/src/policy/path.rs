@@ -1,6 +1,6 @@
 //! Decoding of unambiguous paths.
 
-use crate::percent::decoded;
+use credlet_api::percent_decode;
 
 /// A path that servers interpret differently. A policy cannot be checked for it, because the API server may see a
 /// different path.
@@ -29,7 +29,8 @@ pub(super) fn segments(path: &str) -> Result<Vec<String>, AmbiguousPath> {
 }
 
 fn segment(text: &str) -> Result<String, AmbiguousPath> {
-    let decoded = decoded(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(AmbiguousPath::Escape)?;
+    let decoded =
+        percent_decode(text).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()).ok_or(AmbiguousPath::Escape)?;
     match decoded.as_str() {
         "" | "." | ".." => Err(AmbiguousPath::Segment),
         text if text.contains(['/', '\\', '%', ';']) || text.contains(char::is_control) => {

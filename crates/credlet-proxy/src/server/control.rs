@@ -16,17 +16,16 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
-use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use credlet_api::Secret;
 use credlet_api::exec::{ApiVersion, ExecCredentialStatus};
+use credlet_http::read_body;
 use credlet_platform::local_socket::LocalListener;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -170,16 +169,8 @@ fn text_response(code: StatusCode, text: impl Into<Bytes>) -> Response<ProxyBody
 }
 
 /// Returned as a [`Secret`], because it may be a PIN. `None` if it is too long or not UTF-8.
-async fn read(mut body: Incoming) -> Option<Secret> {
-    let mut text = zeroize::Zeroizing::new(Vec::with_capacity(MAX_BODY_SIZE));
-    while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        if let Ok(piece) = frame.ok()?.into_data() {
-            if text.len() + piece.len() > MAX_BODY_SIZE {
-                return None;
-            }
-            text.extend_from_slice(&piece);
-        }
-    }
+async fn read(body: Incoming) -> Option<Secret> {
+    let mut text = read_body(body, MAX_BODY_SIZE).await.ok()?;
     String::from_utf8(std::mem::take(&mut *text)).ok().map(Secret::new)
 }
 

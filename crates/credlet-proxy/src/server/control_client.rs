@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +10,10 @@ use credlet_api::exec::{ExecCredentialSpec, ExecCredentialStatus};
 use credlet_exec::{Clock as _, SystemClock};
 use credlet_http::{
     ClientSettings, ConnectFuture, CryptoBackend, HostPort, HttpClient, HttpError, RequestBody, Route, ServerAddr,
+    read_body,
 };
 use credlet_platform::local_socket::LocalStream;
 use http::{Method, Request, StatusCode};
-use http_body::Body as _;
 
 use super::control::{ParseReportError, StatusReport, UNLOCK_PROMPT_HEADER, VERSION, WAIT_QUERY};
 use crate::dir::ProxyDir;
@@ -150,15 +149,9 @@ impl ControlClient {
         *request.method_mut() = method;
         *request.uri_mut() = path.parse().map_err(|_| ControlError::InvalidResponse)?;
         let response = self.client.send(request).await?;
-        let (head, mut body) = response.into_parts();
-        let mut text = zeroize::Zeroizing::new(Vec::new());
-        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            // The proxy exited during the response.
-            let frame = frame.map_err(|_| ControlError::NotRunning)?;
-            if let Ok(piece) = frame.into_data() {
-                text.extend_from_slice(&piece);
-            }
-        }
+        let (head, body) = response.into_parts();
+        // An error: the proxy exited during the response.
+        let mut text = read_body(body, usize::MAX).await.map_err(|_| ControlError::NotRunning)?;
         let text = String::from_utf8(std::mem::take(&mut *text)).map_err(|_| ControlError::InvalidResponse)?;
         let text = Secret::new(text);
         let wants =

@@ -1,13 +1,11 @@
 //! Prints responses of the API server.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-
 use credlet_api::{Secret, TerminalFilter, redact};
 use credlet_http::ResponseBody;
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, SET_COOKIE};
 use http::{HeaderName, HeaderValue, Response, Version};
-use http_body::Body as _;
+use http_body::Frame;
+use http_body_util::BodyExt as _;
 
 use crate::printer::{self, Printer, RevealArgs};
 
@@ -87,11 +85,9 @@ pub(super) async fn read_prefix(mut body: ResponseBody) -> Vec<u8> {
 /// Returns the next data frame. Trailers are skipped.
 async fn next_chunk(body: &mut ResponseBody) -> Option<Result<bytes::Bytes, credlet_http::HttpError>> {
     loop {
-        match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
-            Ok(frame) => match frame.into_data() {
-                Ok(data) => return Some(Ok(data)),
-                Err(_) => continue,
-            },
+        match body.frame().await?.map(Frame::into_data) {
+            Ok(Ok(data)) => return Some(Ok(data)),
+            Ok(Err(_)) => {}
             Err(error) => return Some(Err(error)),
         }
     }

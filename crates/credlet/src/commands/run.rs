@@ -238,16 +238,7 @@ fn cluster(resolved: &ResolvedConfig) -> Result<Cluster, CliError> {
     {
         return Ok(bridge.upstream);
     }
-    let authority = resolved.tls.certificate_authority.as_ref();
-    Ok(Cluster {
-        server: resolved.server.value.clone(),
-        tls_server_name: resolved.tls.server_name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
-        insecure_skip_tls_verify: resolved.tls.insecure_skip_verify.value,
-        certificate_authority_data: authority.map(|authority| authority.value.pem.clone()).unwrap_or_default(),
-        proxy_url: resolved.proxy_url.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
-        disable_compression: resolved.disable_compression.value,
-        config: None,
-    })
+    Ok(resolved.to_cluster())
 }
 
 /// Returns a signer for the kubeconfig user, and the policy of its proxy if it has one.

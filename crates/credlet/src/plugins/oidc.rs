@@ -181,9 +181,7 @@ fn logout_all(
     output: &Arc<dyn UserOutput>,
     stdout: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let directory = directory(options.token_cache_dir.as_deref(), &*platform.env);
-    let directory =
-        directory.ok_or(OidcError::MissingFlag("--token-cache-dir")).map_err(|error| plugin_failure(&error))?;
+    let directory = login_directory(options.token_cache_dir.as_deref(), platform)?;
     let results = block_on(async { Ok(log_out_all(&directory, platform).await) });
     invalidate_cache(platform, output);
     let results = results?.map_err(|error| unreadable(&directory, &error))?;
@@ -191,6 +189,12 @@ fn logout_all(
         return write_result(writeln!(stdout, "No logins are stored."));
     }
     results.iter().try_for_each(|result| print_logout(result, output, stdout))
+}
+
+/// Returns the directory of the stored logins.
+fn login_directory(flag: Option<&Path>, platform: &Platform) -> Result<PathBuf, Failure> {
+    let found = directory(flag, &*platform.env);
+    found.ok_or_else(|| plugin_failure(&OidcError::MissingFlag("--token-cache-dir")))
 }
 
 fn print_logout(result: &LogoutResult, output: &Arc<dyn UserOutput>, stdout: &mut dyn Write) -> Result<(), Failure> {
@@ -226,9 +230,7 @@ fn merge_options(args: LoginArgs, args_os: &[OsString], platform: &Platform) -> 
 }
 
 fn status(args: &StatusArgs, platform: &Platform, stdout: &mut dyn Write) -> Result<(), Failure> {
-    let directory =
-        directory(args.token_cache_dir.as_deref(), &*platform.env).ok_or(OidcError::MissingFlag("--token-cache-dir"));
-    let directory = directory.map_err(|error| plugin_failure(&error))?;
+    let directory = login_directory(args.token_cache_dir.as_deref(), platform)?;
     let sessions = sessions(&directory, platform.clock.now()).map_err(|error| unreadable(&directory, &error))?;
     match args.output {
         StatusFormat::Json => {

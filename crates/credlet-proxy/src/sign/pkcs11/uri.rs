@@ -3,7 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use credlet_api::percent_decode;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, percent_encode_byte};
+
 use super::PinSource;
+
+/// Characters outside the unreserved set of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A PKCS#11 URI. An attribute that is `None` matches any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,14 +118,10 @@ impl fmt::Display for Pkcs11Uri {
         f.write_str("pkcs11:")?;
         for (at, (name, value)) in texts.chain(self.id.iter().map(|id| ("id", &**id))).enumerate() {
             write!(f, "{}{name}=", if at == 0 { "" } else { ";" })?;
-            for byte in value {
-                // The RFC recommends to escape all bytes of an id.
-                match byte {
-                    b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' if name != "id" => {
-                        write!(f, "{}", char::from(*byte))?;
-                    }
-                    byte => write!(f, "%{byte:02X}")?,
-                }
+            // The RFC recommends to escape all bytes of an id.
+            match name {
+                "id" => value.iter().try_for_each(|byte| f.write_str(percent_encode_byte(*byte)))?,
+                _ => write!(f, "{}", percent_encode(value, RESERVED))?,
             }
         }
         Ok(())
@@ -140,19 +142,9 @@ fn pair<'a>(attribute: &'a str, allowed: &[u8]) -> Result<(&'a str, Vec<u8>), Pk
         return Err(Pkcs11UriError::Syntax);
     }
     let wrong = || Pkcs11UriError::Escape { name: name.to_owned() };
-    let mut bytes = value.bytes();
-    let mut decoded = Vec::with_capacity(value.len());
-    while let Some(byte) = bytes.next() {
-        decoded.push(match byte {
-            b'%' => {
-                let mut digit = || bytes.next().and_then(|digit| char::from(digit).to_digit(16)).ok_or_else(wrong);
-                u8::try_from(digit()? * 16 + digit()?).map_err(|_| wrong())?
-            }
-            byte if byte.is_ascii_alphanumeric() || allowed.contains(&byte) => byte,
-            _ => return Err(wrong()),
-        });
-    }
-    Ok((name, decoded))
+    let valid = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'%' || allowed.contains(&byte));
+    let decoded = percent_decode(value).filter(|_| valid).ok_or_else(wrong)?;
+    Ok((name, decoded.to_vec()))
 }
 
 fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Pkcs11UriError> {

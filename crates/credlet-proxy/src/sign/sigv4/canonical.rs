@@ -5,6 +5,7 @@ use http::header::{self, HeaderName};
 use http::request::Parts;
 
 use credlet_http::fetch::percent_encode;
+use percent_encoding::percent_decode_str;
 
 /// The canonical path: without dot segments and empty segments, and percent-encoded once more. S3 uses the path unchanged.
 /// The path of the request itself does not change.
@@ -31,29 +32,15 @@ pub(super) fn query(query: &str) -> Vec<(String, String)> {
     pairs
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (unescaped(name), unescaped(value))
+            (decode_form(name), decode_form(value))
         })
         .collect()
 }
 
 /// Decodes form data: `+` is a space, and an invalid escape is kept unchanged.
-fn unescaped(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let digits = bytes.get(at + 1..at + 3).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let escape = digits.filter(|_| *byte == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        let escape = escape.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        plain.push(match (escape, byte) {
-            (Some(byte), _) => byte,
-            (None, b'+') => b' ',
-            (None, byte) => *byte,
-        });
-        at += if escape.is_some() { 3 } else { 1 };
-    }
+fn decode_form(text: &str) -> String {
     // Names and values of API requests are UTF-8.
-    String::from_utf8_lossy(&plain).into_owned()
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
 /// The signed headers with lower-case names; repeated headers are joined by commas. Fails if a value is not

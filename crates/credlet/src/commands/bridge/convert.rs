@@ -146,16 +146,7 @@ fn upstream(resolved: &ResolvedConfig, target: &BridgeTarget) -> Result<Cluster,
     let found = config.clusters.into_iter().find(|entry| entry.name == target.cluster);
     let extensions = found.into_iter().flat_map(|cluster| cluster.item.extensions);
     let own = extensions.filter(|extension| extension.name == EXEC_EXTENSION).find_map(|extension| extension.item);
-    let authority = resolved.tls.certificate_authority.as_ref();
-    Ok(Cluster {
-        server: resolved.server.value.clone(),
-        tls_server_name: resolved.tls.server_name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
-        insecure_skip_tls_verify: resolved.tls.insecure_skip_verify.value,
-        certificate_authority_data: authority.map(|authority| authority.value.pem.clone()).unwrap_or_default(),
-        proxy_url: resolved.proxy_url.as_ref().map(|url| url.value.clone()).unwrap_or_default(),
-        disable_compression: resolved.disable_compression.value,
-        config: own,
-    })
+    Ok(Cluster { config: own, ..resolved.to_cluster() })
 }
 
 /// Returns a free port below the range of ephemeral ports, so that an outgoing connection does not occupy it later.

@@ -17,11 +17,7 @@ use crate::exit::ExitStatus;
 use crate::printer::{self, OutputFormat, Printer};
 
 pub(super) fn ls(args: &LsArgs) -> Outcome {
-    let now = SystemClock::new().now();
-    let listed = match open_store(&args.dir)? {
-        Some((store, path)) => cache::list(&store, &SystemEnv, now).map_err(|error| unusable(&path, error))?,
-        None => Vec::new(),
-    };
+    let listed = listed(&args.dir)?;
     let mut printer = Printer::default();
     if args.output.format == OutputFormat::Text {
         if listed.is_empty() {
@@ -45,6 +41,11 @@ pub(super) fn ls(args: &LsArgs) -> Outcome {
     }
     printer.finish()?;
     Ok(ExitStatus::Success)
+}
+
+fn listed(dir: &DirArg) -> Result<Vec<ListedEntry>, CliError> {
+    let Some((store, path)) = open_store(dir)? else { return Ok(Vec::new()) };
+    cache::list(&store, &SystemEnv, SystemClock::new().now()).map_err(|error| unusable(&path, error))
 }
 
 /// The plugin, or a dash if the entry cannot be decrypted.
@@ -80,11 +81,7 @@ impl<'a> From<&'a ListedEntry> for EntryRow<'a> {
 
 /// Prints how often each entry was served and how often its plugin was run.
 pub(super) fn stats(args: &LsArgs) -> Outcome {
-    let now = SystemClock::new().now();
-    let listed = match open_store(&args.dir)? {
-        Some((store, path)) => cache::list(&store, &SystemEnv, now).map_err(|error| unusable(&path, error))?,
-        None => Vec::new(),
-    };
+    let listed = listed(&args.dir)?;
     let mut printer = Printer::default();
     if args.output.format == OutputFormat::Text {
         let (mut hits, mut runs, mut saved) = (0, 0, Duration::ZERO);

@@ -1,6 +1,3 @@
-use std::sync::Arc;
-
-use credlet_exec::{Platform, StderrSink, SystemRunner};
 use credlet_image::{
     ConfigError, ImageCredentials, ImageProvidersConfig, LintFinding, LintIssue, LookupRequest, ProviderOptions,
     StepOutcome, lint, lint_response,
@@ -8,7 +5,7 @@ use credlet_image::{
 use serde_json::json;
 
 use super::super::Outcome;
-use super::provider_args::{PodArgs, ProviderArgs};
+use super::provider_args::{PodArgs, ProviderArgs, platform};
 use crate::args::GlobalArgs;
 use crate::error::CliError;
 use crate::exit::ExitStatus;
@@ -38,11 +35,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, global: &GlobalArgs) -> Outcome {
     let config = args.providers.config()?;
     let checked = match args.providers.bin_dir() {
-        Ok(bin_dir) => {
-            let platform =
-                Platform { runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)), ..Platform::system() };
-            ImageCredentials::load(&config, bin_dir, ProviderOptions::default(), platform).map(drop)
-        }
+        Ok(bin_dir) => ImageCredentials::load(&config, bin_dir, ProviderOptions::default(), platform()).map(drop),
         // The configuration can be checked without the binaries.
         Err(_) => Ok(()),
     };

@@ -102,7 +102,7 @@ impl ProviderArgs {
 }
 
 /// Discards the standard error of providers, because errors include it.
-fn platform() -> Platform {
+pub(super) fn platform() -> Platform {
     Platform { runner: Arc::new(SystemRunner::with_stderr(StderrSink::Discard)), ..Platform::system() }
 }
 
