@@ -14,7 +14,7 @@ use super::login_cache::LoginCache;
 use super::login_record::{FailedLogin, LoginRecord};
 use super::result_page::LoginDetails;
 use super::settings::OidcSettings;
-use super::{GrantType, LoginRequest, OidcError, UserOutput, authorization_code, device_code};
+use super::{GrantType, IssuerRequestError, LoginRequest, OidcError, UserOutput, authorization_code, device_code};
 
 /// Time for the requests to the issuer, in addition to the time that a user may take.
 const NETWORK_MARGIN: Duration = Duration::from_secs(90);
@@ -49,7 +49,9 @@ impl TokenFlow<'_> {
         match renewed {
             Ok(()) => Ok(to_status(&record)),
             // The old token is still valid for a short time.
-            Err(OidcError::RequestFailed { .. } | OidcError::ErrorStatus { .. }) if record.is_unexpired(self.now()) => {
+            Err(OidcError::Request(IssuerRequestError::NoResponse { .. } | IssuerRequestError::ErrorStatus { .. }))
+                if record.is_unexpired(self.now()) =>
+            {
                 Ok(to_status(&record))
             }
             Err(error) => Err(error),
