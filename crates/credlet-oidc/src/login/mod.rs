@@ -96,7 +96,7 @@ pub async fn log_in(
 ) -> Result<LoginSession, OidcError> {
     let cache = LoginCache::open(settings, &**output);
     let flow = TokenFlow { settings, request, platform, output, cache };
-    let _lock = flow.cache.lock(settings.timeout, Arc::clone(output)).await?;
+    let _lock = flow.cache.lock(settings.timeout, &*platform.clock, &**output).await?;
     let mut record = flow.cache.read().unwrap_or_default();
     let issuer = IssuerClient::discover(settings, platform).await?;
     flow.log_in(&issuer, &mut record).await?;
@@ -113,7 +113,7 @@ pub async fn log_out(
     output: &Arc<dyn UserOutput>,
 ) -> Result<LogoutResult, OidcError> {
     let cache = LoginCache::open(settings, &**output);
-    let _lock = cache.lock(settings.timeout, Arc::clone(output)).await?;
+    let _lock = cache.lock(settings.timeout, &*platform.clock, &**output).await?;
     let record = cache.read().ok_or(OidcError::NotLoggedIn)?;
     let revoked = logins::revoke(settings, &record, platform).await;
     cache.remove();
