@@ -1,12 +1,12 @@
 //! Documents of OpenID Connect: provider metadata, token responses, JSON web tokens and keys. Nothing is verified here.
 //!
 //! ```
-//! use credlet_api::oidc::{ProviderMetadata, RefreshResponse};
+//! use credlet_api::oidc::{ProviderMetadata, TokenResponse};
 //!
 //! let metadata = br#"{"issuer":"https://id.example","token_endpoint":"https://id.example/token"}"#;
 //! assert_eq!(ProviderMetadata::decode(metadata)?.token_endpoint, "https://id.example/token");
 //!
-//! let refreshed = RefreshResponse::decode(br#"{"id_token":"hunter2","refresh_token":"hunter3"}"#)?;
+//! let refreshed = TokenResponse::decode(br#"{"id_token":"hunter2","refresh_token":"hunter3"}"#)?;
 //! assert_eq!(refreshed.refresh_token.expose(), "hunter3");
 //! # Ok::<(), credlet_api::DocumentError>(())
 //! ```
@@ -31,25 +31,6 @@ use crate::{Position, Secret};
 
 /// Path of the provider metadata below the issuer URL (OpenID Connect Discovery).
 pub const DISCOVERY_PATH: &str = "/.well-known/openid-configuration";
-
-/// The response of a token endpoint to a refresh request. Missing fields are empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RefreshResponse {
-    /// New ID token. Some issuers return none.
-    pub id_token: Secret,
-    /// New refresh token, if the issuer rotates them. The old one may be invalid from now on.
-    pub refresh_token: Secret,
-}
-
-impl RefreshResponse {
-    /// Decodes the body of the response.
-    ///
-    /// # Errors
-    /// If the body is not a JSON object.
-    pub fn decode(body: &[u8]) -> Result<Self, DocumentError> {
-        read(body)
-    }
-}
 
 /// Returns the `error` of a token endpoint's error response, if it is a registered code. Unknown codes and
 /// `error_description` are discarded, because an issuer may repeat the rejected secret in them.
@@ -134,11 +115,6 @@ impl<'de, A: MapAccess<'de>> MemberValue<'_, A> {
     }
 }
 
-decode_object! { RefreshResponse, "",
-    "id_token" => secret(id_token),
-    "refresh_token" => secret(refresh_token),
-}
-
 #[derive(Default)]
 struct ErrorResponse {
     error: String,
@@ -193,10 +169,10 @@ mod tests {
     #[test]
     fn errors_quote_nothing() {
         for body in ["", "<html>hunter2</html>", "id_token: hunter2", r#"["hunter2"]"#, r#"{"id_token":["hunter2"]}"#] {
-            let error = RefreshResponse::decode(body.as_bytes()).unwrap_err();
+            let error = TokenResponse::decode(body.as_bytes()).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
         }
-        assert_eq!(RefreshResponse::decode(br#"{"access_token":"x"}"#), Ok(RefreshResponse::default()));
+        assert_eq!(TokenResponse::decode(br#"{"unknown":"x"}"#), Ok(TokenResponse::default()));
     }
 
     #[test]

@@ -10,6 +10,9 @@
 //!    device (device code). With client credentials no user is involved.
 //! 6. The ID token is verified, stored and returned.
 //!
+//! All of that is the feature `login`, which is on by default. Without it there is only [`IssuerHttp`], for clients that store
+//! their tokens elsewhere.
+//!
 //! ```no_run
 //! use std::sync::Arc;
 //!
@@ -28,121 +31,17 @@
 //! # Ok(()) }
 //! ```
 
-mod authorization_code;
-mod browser;
-mod cache_key;
-mod callback_query;
-mod device_code;
-mod error;
+mod issuer_http;
+#[cfg(feature = "login")]
+mod login;
+
+pub use self::issuer_http::{ClientCredentials, IssuerHttp, IssuerRequestError, OidcEndpoint, decode_response};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
-pub mod fuzzing;
-mod id_token;
-mod issuer;
-mod listener;
-mod login_cache;
-mod login_record;
-mod logins;
-mod loopback;
-mod options;
-mod random;
-mod result_page;
-mod settings;
-mod token_flow;
-
-use std::sync::Arc;
-
-use credlet_api::exec::{ExecCredentialStatus, ExecInfo};
-use credlet_exec::{Env, Platform};
-
-pub use self::cache_key::directory;
-pub use self::error::{OidcEndpoint, OidcError, plugin_failure};
-pub use self::id_token::IdTokenError;
-use self::issuer::IssuerClient;
-use self::login_cache::LoginCache;
-pub use self::logins::{LoginSession, LogoutResult, log_out_all, sessions};
-pub use self::options::{GrantType, OidcOptions, PkceMethod, TokenStorage, UnsupportedOptions};
-pub use self::settings::{CLIENT_SECRET_ENV, OidcSettings};
-use self::token_flow::TokenFlow;
-
-/// Shows progress and instructions to the user. This crate does not print.
-pub trait UserOutput: Send + Sync {
-    /// Prints one line, which never contains a secret.
-    fn print_line(&self, line: &str);
-}
-
-/// Discards all output.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoOutput;
-
-impl UserOutput for NoOutput {
-    fn print_line(&self, _: &str) {}
-}
-
-/// The client's request for a token.
-#[derive(Clone, Debug, Default)]
-pub struct LoginRequest {
-    /// URL of the API server, if the client states it. The page after the login shows it.
-    pub cluster: Option<String>,
-    /// Whether the user is at a terminal. A browser is then opened even within the cooldown after a failed login.
-    pub interactive: bool,
-}
-
-impl LoginRequest {
-    /// Returns the request of a Kubernetes client.
-    pub fn from_exec_info(info: &ExecInfo, env: &dyn Env) -> Self {
-        let cluster = info.spec.cluster.as_ref().map(|cluster| cluster.server.clone());
-        Self { cluster, interactive: info.spec.interactive || env.stdin_is_terminal() }
-    }
-}
-
-/// Returns a token for the API server: the stored one, a refreshed one, or that of a new login. The returned expiry is never
-/// later than the token's own.
-///
-/// # Errors
-/// If the settings are invalid, the login fails or the issuer cannot be reached. [`OidcError::hint`] tells what to do.
-pub async fn token(
-    settings: &OidcSettings,
-    request: &LoginRequest,
-    platform: &Platform,
-    output: &Arc<dyn UserOutput>,
-) -> Result<ExecCredentialStatus, OidcError> {
-    let cache = LoginCache::open(settings, &**output);
-    TokenFlow { settings, request, platform, output, cache }.token().await
-}
-
-/// Lets the user log in now, even if a valid token is stored or the last login failed.
-///
-/// # Errors
-/// As for [`token`].
-pub async fn log_in(
-    settings: &OidcSettings,
-    request: &LoginRequest,
-    platform: &Platform,
-    output: &Arc<dyn UserOutput>,
-) -> Result<LoginSession, OidcError> {
-    let cache = LoginCache::open(settings, &**output);
-    let flow = TokenFlow { settings, request, platform, output, cache };
-    let _lock = flow.cache.lock(settings.timeout, Arc::clone(output)).await?;
-    let mut record = flow.cache.read().unwrap_or_default();
-    let issuer = IssuerClient::discover(settings, platform).await?;
-    flow.log_in(&issuer, &mut record).await?;
-    Ok(LoginSession::from_record(&record, platform.clock.now()))
-}
-
-/// Revokes the refresh token of a login at the issuer (RFC 7009) and removes the login.
-///
-/// # Errors
-/// If there is no such login. A failed revocation is not an error: it is reported in [`LogoutResult::revoked`].
-pub async fn log_out(
-    settings: &OidcSettings,
-    platform: &Platform,
-    output: &Arc<dyn UserOutput>,
-) -> Result<LogoutResult, OidcError> {
-    let cache = LoginCache::open(settings, &**output);
-    let _lock = cache.lock(settings.timeout, Arc::clone(output)).await?;
-    let record = cache.read().ok_or(OidcError::NotLoggedIn)?;
-    let revoked = logins::revoke(settings, &record, platform).await;
-    cache.remove();
-    Ok(LogoutResult { session: LoginSession::from_record(&record, platform.clock.now()), revoked })
-}
+pub use self::login::fuzzing;
+#[cfg(feature = "login")]
+pub use self::login::{
+    CLIENT_SECRET_ENV, GrantType, IdTokenError, LoginRequest, LoginSession, LogoutResult, NoOutput, OidcError,
+    OidcOptions, OidcSettings, PkceMethod, TokenStorage, UnsupportedOptions, UserOutput, directory, log_in, log_out,
+    log_out_all, plugin_failure, sessions, token,
+};

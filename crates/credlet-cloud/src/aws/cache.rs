@@ -1,20 +1,19 @@
 //! Disk cache of temporary credentials.
 
+use std::future::Future;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use credlet_exec::{Clock, Env};
 use jiff::Timestamp;
 
-use super::AwsCredentials;
 use super::process::ProcessOutput;
+use super::{AwsCredentials, AwsError};
 pub(super) use credlet_exec::store::cache_key as key;
-use credlet_exec::store::{StoreLock, TokenCache};
+use credlet_exec::store::{TokenCache, read_or_fetch};
 
 /// Credentials with less remaining lifetime are fetched anew.
 const MARGIN: Duration = Duration::from_secs(300);
-
-/// Older files are removed: keys change with the credentials, and no role session lasts longer.
-const MAX_AGE: Duration = Duration::from_secs(48 * 60 * 60);
 
 /// How long to wait for a process that fetches the same credentials; its user may be typing an MFA code.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
@@ -29,22 +28,31 @@ impl AwsCredentialCache {
         TokenCache::in_cache_dir(env, "aws").map(Self)
     }
 
+    /// Returns the credentials of this key, or runs `fetch` and stores its result. Concurrent processes wait for the one that
+    /// fetches, which may be prompting for an MFA code.
+    pub(super) async fn credentials(
+        &self,
+        key: &str,
+        clock: &dyn Clock,
+        fetch: impl Future<Output = Result<AwsCredentials, AwsError>> + Send,
+    ) -> Result<AwsCredentials, AwsError> {
+        let Self(entries) = self;
+        let lock = async { Ok(entries.lock(key, clock, LOCK_TIMEOUT).await) };
+        let fetch_and_write = |()| async {
+            let credentials = fetch.await?;
+            if credentials.expires.is_some() {
+                entries.write_and_sweep(key, &ProcessOutput::encode(&credentials));
+            }
+            Ok(credentials)
+        };
+        let look = || self.read(key, clock.now()).map_or(ControlFlow::Continue(()), ControlFlow::Break);
+        read_or_fetch(|_| look(), lock, fetch_and_write).await
+    }
+
     /// Returns the entry of this key unless it expires soon.
-    pub(super) fn read(&self, key: &str, now: Timestamp) -> Option<AwsCredentials> {
+    fn read(&self, key: &str, now: Timestamp) -> Option<AwsCredentials> {
         let credentials = ProcessOutput::decode(&self.0.read(key)?).ok()?;
         let last = credentials.expires?.checked_sub(MARGIN).ok()?;
         (now < last).then_some(credentials)
-    }
-
-    /// Stores credentials that have an expiry.
-    pub(super) fn write(&self, key: &str, credentials: &AwsCredentials) {
-        if credentials.expires.is_some() {
-            self.0.write_and_sweep(key, &ProcessOutput::encode(credentials), MAX_AGE);
-        }
-    }
-
-    /// Waits until no other process fetches the entry of this key. `None`: locking failed or timed out.
-    pub(super) async fn lock(&self, key: &str, clock: &dyn Clock) -> Option<StoreLock> {
-        self.0.lock(key, clock, LOCK_TIMEOUT).await
     }
 }

@@ -174,25 +174,16 @@ impl CredentialChain {
         })
     }
 
-    /// Returns the cached credentials of this key, or runs `fetch` and caches its result. Concurrent processes wait for the one
-    /// that fetches, which may be prompting for an MFA code.
+    /// Returns the cached credentials of this key, or the result of `fetch`.
     async fn cached(
         &self,
         key: String,
         fetch: impl Future<Output = Result<AwsCredentials, AwsError>> + Send,
     ) -> Result<AwsCredentials, AwsError> {
-        let Some(cache) = &self.cache else { return fetch.await };
-        let clock = &*self.platform.clock;
-        if let Some(found) = cache.read(&key, clock.now()) {
-            return Ok(found);
+        match &self.cache {
+            Some(cache) => cache.credentials(&key, &*self.platform.clock, fetch).await,
+            None => fetch.await,
         }
-        let _lock = cache.lock(&key, clock).await;
-        if let Some(found) = cache.read(&key, clock.now()) {
-            return Ok(found);
-        }
-        let credentials = fetch.await?;
-        cache.write(&key, &credentials);
-        Ok(credentials)
     }
 
     /// Returns an error for expired credentials.

@@ -1,6 +1,7 @@
 //! Disk cache of access tokens.
 
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use credlet_api::Secret;
@@ -11,13 +12,10 @@ use zeroize::Zeroizing;
 
 use super::{AccessToken, TokenError};
 use credlet_exec::cache::rejection::{self, CallVerdict, CallerProcess};
-use credlet_exec::store::TokenCache;
+use credlet_exec::store::{TokenCache, read_or_fetch};
 
 /// How long to wait for a process that fetches the same token.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Older files are removed: keys change with the credentials, and no token lives longer.
-const MAX_AGE: Duration = Duration::from_secs(48 * 60 * 60);
 
 /// Access tokens on disk. The key of an entry covers everything that determines the token, including the credentials it is
 /// obtained with.
@@ -49,29 +47,40 @@ impl AccessTokenCache {
         fetch: impl Future<Output = Result<AccessToken, TokenError>>,
     ) -> Result<AccessToken, TokenError> {
         let Some(entries) = &self.entries else { return fetch.await };
-        let rejected = match self.read_fresh(entries, key) {
-            Some(cached) if self.record_call(entries, key, &cached) => return Ok(cached.token()),
-            other => other,
+        let lock = async { Ok(entries.lock(key, &*self.platform.clock, LOCK_TIMEOUT).await) };
+        let fetch_and_write = |_| async {
+            let requested_at = self.platform.clock.now();
+            let token = fetch.await?;
+            if let Some(expires) = token.expires {
+                let cached = CachedToken {
+                    token: token.token.clone(),
+                    issued: requested_at.as_second(),
+                    expires: expires.as_second(),
+                };
+                entries.write_and_sweep(key, cached.encode().as_bytes());
+                // The caller has now received the token once.
+                self.record_call(entries, key, &cached);
+            }
+            Ok(token)
         };
-        let _lock = entries.lock(key, &*self.platform.clock, LOCK_TIMEOUT).await;
-        if let Some(cached) = self.read_fresh(entries, key)
-            && rejected.is_none_or(|rejected| rejected.token != cached.token)
-        {
-            return Ok(cached.token());
-        }
-        let requested_at = self.platform.clock.now();
-        let token = fetch.await?;
-        if let Some(expires) = token.expires {
-            let cached = CachedToken {
-                token: token.token.clone(),
-                issued: requested_at.as_second(),
-                expires: expires.as_second(),
-            };
-            entries.write_and_sweep(key, cached.encode().as_bytes(), MAX_AGE);
-            // The caller has now received the token once.
-            self.record_call(entries, key, &cached);
-        }
-        Ok(token)
+        read_or_fetch(|earlier| self.look(entries, key, earlier.map(|(rejected, _)| rejected)), lock, fetch_and_write)
+            .await
+    }
+
+    /// Returns the cached token, unless the API server probably rejected it. The second call gets the rejected token of the
+    /// first, if any.
+    fn look(
+        &self,
+        entries: &TokenCache,
+        key: &str,
+        earlier: Option<Option<Secret>>,
+    ) -> ControlFlow<AccessToken, Option<Secret>> {
+        let Some(cached) = self.read_fresh(entries, key) else { return ControlFlow::Continue(None) };
+        let usable = match earlier {
+            None => self.record_call(entries, key, &cached),
+            Some(rejected) => rejected.is_none_or(|rejected| rejected != cached.token),
+        };
+        if usable { ControlFlow::Break(cached.token()) } else { ControlFlow::Continue(Some(cached.token)) }
     }
 
     fn read_fresh(&self, entries: &TokenCache, key: &str) -> Option<CachedToken> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use credlet_api::duration;
 
 use crate::Env;
+use crate::store::cache_dir;
 
 /// The plugin and how its output is cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +146,7 @@ pub fn directory(options_dir: Option<&PathBuf>, env: &dyn Env) -> Option<PathBuf
 
 /// Returns `credlet/exec` in `$XDG_CACHE_HOME` or `~/.cache`.
 pub(super) fn default_directory(env: &dyn Env) -> Option<PathBuf> {
-    let caches = env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    caches.or_else(|| env.home_dir().map(|home| home.join(".cache"))).map(|caches| caches.join("credlet/exec"))
+    cache_dir(env, "exec")
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use zeroize::Zeroizing;
 
 use super::*;
+use crate::SystemClock;
 
 fn store() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -59,4 +63,38 @@ impl Keyring for BlockedKeyring {
 fn blocked_keyring_times_out() {
     let (_dir, store) = store();
     assert_eq!(Sealer::new(Arc::new(BlockedKeyring), &store).unwrap_err(), SealError::Keyring(KeyringError::TimedOut));
+}
+
+#[tokio::test]
+async fn concurrent_callers_fetch_once() {
+    let (_dir, store) = store();
+    let (clock, fetches) = (SystemClock::new(), AtomicUsize::new(0));
+    let get = || {
+        let look = || match store.read("token").unwrap() {
+            Some(bytes) => ControlFlow::Break(bytes.to_vec()),
+            None => ControlFlow::Continue(()),
+        };
+        let fetch = |()| async {
+            tokio::task::yield_now().await;
+            fetches.fetch_add(1, Ordering::Relaxed);
+            store.write("token", b"hunter2")?;
+            Ok(b"hunter2".to_vec())
+        };
+        read_or_fetch(move |_| look(), store.lock_async("token", &clock, Duration::from_secs(60), |_| {}), fetch)
+    };
+    let (a, b, c) = tokio::join!(get(), get(), get());
+    for token in [a, b, c] {
+        assert_eq!(token, Ok(b"hunter2".to_vec()));
+    }
+    assert_eq!(fetches.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn failed_fetch_releases_the_lock() {
+    let (_dir, store) = store();
+    let lock = async { store.try_lock("token").map(Option::unwrap) };
+    let fetched =
+        read_or_fetch(|_| ControlFlow::<(), _>::Continue(()), lock, |()| async { Err(StoreError::InvalidName) });
+    assert_eq!(fetched.await, Err(StoreError::InvalidName));
+    assert!(store.try_lock("token").unwrap().is_some());
 }

@@ -10,6 +10,9 @@ use zeroize::Zeroizing;
 
 use super::{Store, StoreError, StoreLock};
 
+/// Age at which [`TokenCache::write_and_sweep`] removes an entry. No token or role session lasts longer.
+const MAX_AGE: Duration = Duration::from_secs(48 * 60 * 60);
+
 /// A private directory in the user's cache directory, with one file per entry.
 #[derive(Clone, Debug)]
 pub struct TokenCache {
@@ -17,11 +20,9 @@ pub struct TokenCache {
 }
 
 impl TokenCache {
-    /// Uses `$XDG_CACHE_HOME/credlet/NAME`, else `~/.cache/credlet/NAME`. Returns `None` if the home directory is unknown.
+    /// Uses [`cache_dir`]. Returns `None` if the home directory is unknown.
     pub fn in_cache_dir(env: &dyn Env, name: &str) -> Option<Self> {
-        let configured = env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let base = configured.or_else(|| Some(env.home_dir()?.join(".cache")))?;
-        Some(Self { dir: base.join("credlet").join(name) })
+        cache_dir(env, name).map(|dir| Self { dir })
     }
 
     /// Opens the directory.
@@ -39,12 +40,12 @@ impl TokenCache {
         Store::open(&self.dir).and_then(|store| store.write(key, bytes)).map(Some).unwrap_or_else(log_unavailable);
     }
 
-    /// Stores the entry and removes all that are older than it by `max_age` or more: keys are hashes of the request, so
+    /// Stores the entry and removes all that are older than it by two days or more: keys are hashes of the request, so
     /// entries of a changed configuration are never overwritten. Ages are by the file system's clock.
-    pub fn write_and_sweep(&self, key: &str, bytes: &[u8], max_age: Duration) {
+    pub fn write_and_sweep(&self, key: &str, bytes: &[u8]) {
         self.write(key, bytes);
         let written = std::fs::metadata(self.dir.join(key)).and_then(|metadata| metadata.modified()).ok();
-        let oldest = written.and_then(|at| Timestamp::try_from(at.checked_sub(max_age)?).ok());
+        let oldest = written.and_then(|at| Timestamp::try_from(at.checked_sub(MAX_AGE)?).ok());
         if let (Some(store), Some(oldest)) = (self.store(), oldest) {
             store.sweep(oldest).map(Some).unwrap_or_else(log_unavailable);
         }
@@ -53,23 +54,21 @@ impl TokenCache {
     /// Waits until no other process fetches this entry. Returns `None` if that takes longer than `timeout`, or if the
     /// directory is not usable.
     pub async fn lock(&self, key: &str, clock: &dyn Clock, timeout: Duration) -> Option<StoreLock> {
-        const POLL_INTERVAL: Duration = Duration::from_millis(50);
-        let store = self.store()?;
-        let start = clock.monotonic();
-        while clock.monotonic().saturating_sub(start) < timeout {
-            match store.try_lock(key) {
-                Ok(Some(lock)) => return Some(lock),
-                Ok(None) => clock.sleep(POLL_INTERVAL).await,
-                Err(error) => return log_unavailable(error),
-            }
-        }
-        None
+        self.store()?.lock_async(key, clock, timeout, |_| {}).await.map(Some).unwrap_or_else(log_unavailable)
     }
 }
 
 fn log_unavailable<T>(error: StoreError) -> Option<T> {
     tracing::debug!(%error, "token cache unavailable");
     None
+}
+
+/// Returns `$XDG_CACHE_HOME/credlet/NAME`, else `~/.cache/credlet/NAME`, or `None` if the home directory is unknown. A relative
+/// `XDG_CACHE_HOME` is ignored.
+pub fn cache_dir(env: &dyn Env, name: &str) -> Option<PathBuf> {
+    let configured = env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let base = configured.or_else(|| Some(env.home_dir()?.join(".cache")))?;
+    Some(base.join("credlet").join(name))
 }
 
 /// Returns the SHA-256 hash of `parts` in hex, as a file name. Each part is hashed with its length, so that the

@@ -37,7 +37,7 @@ use zeroize::Zeroizing;
 use crate::body::{ReadBodyError, read_body};
 use crate::{ClientSettings, CryptoBackend, HttpClient, HttpError, Route, ServerAddr, TrustRoots, proxy_for};
 
-pub use encoding::{encode_form, percent_encode};
+pub use encoding::{encode_form, encode_form_with, percent_encode, query_escape};
 pub use error::FetchError;
 pub use policy::EndpointPolicy;
 pub use request::{FetchLimits, FetchRequest};
@@ -59,19 +59,34 @@ pub struct HttpFetcher {
     env: Arc<dyn Env>,
     roots: TrustRoots,
     route: Option<Arc<dyn Route>>,
+    max_retries: u8,
 }
 
 impl HttpFetcher {
     /// Creates a fetcher that trusts the system's certificate authorities and uses the environment's proxies. It loads and
     /// connects nothing before the first fetch.
     pub fn new(clock: Arc<dyn Clock>, env: Arc<dyn Env>) -> Self {
-        Self { crypto: CryptoBackend::aws_lc_rs(), clock, env, roots: TrustRoots::Platform, route: None }
+        let crypto = CryptoBackend::aws_lc_rs();
+        Self { crypto, clock, env, roots: TrustRoots::Platform, route: None, max_retries: 0 }
     }
 
     /// Replaces the trust roots.
     #[must_use]
     pub fn with_roots(self, roots: TrustRoots) -> Self {
         Self { roots, ..self }
+    }
+
+    /// Replaces the cryptography for TLS. Default: aws-lc-rs.
+    #[must_use]
+    pub fn with_crypto(self, crypto: CryptoBackend) -> Self {
+        Self { crypto, ..self }
+    }
+
+    /// Sets [`ClientSettings::max_retries`]. Default: 0, because every connection is new, so a dead pooled connection is not
+    /// a reason to retry, and the request is not copied.
+    #[must_use]
+    pub fn with_max_retries(self, max_retries: u8) -> Self {
+        Self { max_retries, ..self }
     }
 
     /// Connects through this route in place of TCP and the environment's proxies.
@@ -126,10 +141,9 @@ impl HttpFetcher {
     fn client(&self, server: &ServerAddr, limits: &FetchLimits) -> Result<HttpClient, HttpError> {
         let mut settings = ClientSettings::new(server.clone(), self.crypto.clone(), Arc::clone(&self.clock));
         settings.timeouts.connect = limits.connect;
-        settings.timeouts.tls = limits.connect;
+        settings.timeouts.tls = settings.timeouts.tls.min(limits.connect);
         settings.timeouts.dial = limits.connect;
-        // Every connection is new, so a dead pooled connection is not a reason to retry, and the request is not copied.
-        settings.max_retries = 0;
+        settings.max_retries = self.max_retries;
         if !server.is_https() && policy::is_local(server.host()) {
             // This machine and metadata services are not behind a proxy, and without TLS no certificate is verified:
             // loading the system's trust store would take longer than the request.

@@ -13,7 +13,7 @@ use crate::RequestBody;
 /// Limits on time and size of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// Timeout for opening the connection. Default: 10 s.
+    /// Timeout for opening the connection, at most 10 s of which for the TLS handshake. Default: 10 s.
     pub connect: Duration,
     /// Timeout for the whole fetch, from name resolution to the last byte. Default: 30 s.
     pub total: Duration,
@@ -57,7 +57,11 @@ impl FetchRequest {
 
     /// Returns a POST request with a form (`application/x-www-form-urlencoded`).
     pub fn post_form(url: impl Into<String>, fields: &[(&str, &str)]) -> Self {
-        let form = encode_form(fields);
+        Self::post_encoded_form(url, &encode_form(fields))
+    }
+
+    /// Returns a POST request with an encoded form, see [`encode_form_with`](super::encode_form_with).
+    pub fn post_encoded_form(url: impl Into<String>, form: &str) -> Self {
         // Zeroized when the last clone is dropped.
         let body = Bytes::from_owner(Zeroizing::new(form.as_bytes().to_vec()));
         let content_type = HeaderValue::from_static("application/x-www-form-urlencoded");

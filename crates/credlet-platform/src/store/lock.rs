@@ -1,9 +1,12 @@
 use std::fs::{File, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::{Store, StoreError};
+use crate::Clock;
 
 /// How long to wait before the callback reports that we are waiting.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
@@ -27,20 +30,12 @@ impl Store {
         timeout: Duration,
         waiting: impl FnOnce(Option<u32>),
     ) -> Result<StoreLock, StoreError> {
-        let file = self.scratch(&lock_name(name))?;
-        match file.try_lock() {
-            Ok(()) => return Ok(StoreLock::acquired(file)),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
-        // A blocking `flock` wakes up at once but has no timeout, so another thread calls it. After a timeout that thread
-        // acquires the lock later, fails to send it and releases it.
+        let file = match self.lock_or_file(name)? {
+            Ok(lock) => return Ok(lock),
+            Err(file) => file,
+        };
         let (sender, receiver) = mpsc::channel();
-        let waiting_file = file.try_clone()?;
-        std::thread::Builder::new().spawn(move || {
-            let locked = waiting_file.lock();
-            let _ = sender.send(locked.map(|()| waiting_file));
-        })?;
+        wait_in_thread(&file, move |locked| drop(sender.send(locked)))?;
         let (first, rest) = (timeout.min(REPORT_AFTER), timeout.saturating_sub(REPORT_AFTER));
         let locked = receiver.recv_timeout(first).or_else(|error| match error {
             mpsc::RecvTimeoutError::Timeout if !rest.is_zero() => {
@@ -55,17 +50,69 @@ impl Store {
         }
     }
 
+    /// Like [`lock`](Self::lock), without blocking the thread. A cancelled call does not keep the lock.
+    ///
+    /// # Errors
+    /// As for [`lock`](Self::lock).
+    pub async fn lock_async(
+        &self,
+        name: &str,
+        clock: &dyn Clock,
+        timeout: Duration,
+        waiting: impl FnOnce(Option<u32>),
+    ) -> Result<StoreLock, StoreError> {
+        let file = match self.lock_or_file(name)? {
+            Ok(lock) => return Ok(lock),
+            Err(file) => file,
+        };
+        let (sender, mut receiver) = oneshot::channel();
+        wait_in_thread(&file, move |locked| drop(sender.send(locked)))?;
+        let (first, rest) = (timeout.min(REPORT_AFTER), timeout.saturating_sub(REPORT_AFTER));
+        let mut locked = receive_within(&mut receiver, clock, first).await;
+        if locked.is_none() && !rest.is_zero() {
+            waiting(holder(&file));
+            locked = receive_within(&mut receiver, clock, rest).await;
+        }
+        match locked {
+            Some(locked) => Ok(StoreLock::acquired(locked?)),
+            None => Err(StoreError::Locked { holder: holder(&file) }),
+        }
+    }
+
     /// Acquires the lock of `name` if it is free.
     ///
     /// # Errors
     /// Fails if the lock file cannot be used.
     pub fn try_lock(&self, name: &str) -> Result<Option<StoreLock>, StoreError> {
+        Ok(self.lock_or_file(name)?.ok())
+    }
+
+    /// Returns the lock file as the inner error if another process holds the lock.
+    fn lock_or_file(&self, name: &str) -> Result<Result<StoreLock, File>, StoreError> {
         let file = self.scratch(&lock_name(name))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(StoreLock::acquired(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
+            Ok(()) => Ok(Ok(StoreLock::acquired(file))),
+            Err(TryLockError::WouldBlock) => Ok(Err(file)),
             Err(TryLockError::Error(error)) => Err(error.into()),
         }
+    }
+}
+
+/// Acquires the lock in another thread and passes it to `done`: a blocking `flock` wakes up at once but has no timeout. If
+/// `done` drops the file because the caller no longer waits, the lock is released.
+fn wait_in_thread(file: &File, done: impl FnOnce(io::Result<File>) + Send + 'static) -> Result<(), StoreError> {
+    let file = file.try_clone()?;
+    std::thread::Builder::new().spawn(move || {
+        let locked = file.lock();
+        done(locked.map(|()| file));
+    })?;
+    Ok(())
+}
+
+async fn receive_within<T>(receiver: &mut oneshot::Receiver<T>, clock: &dyn Clock, timeout: Duration) -> Option<T> {
+    tokio::select! {
+        received = receiver => received.ok(),
+        () = clock.sleep(timeout) => None,
     }
 }
 
@@ -80,7 +127,7 @@ impl StoreLock {
 impl Drop for StoreLock {
     fn drop(&mut self) {
         // Clears the process id, so that a waiter does not report this process. Unlocks explicitly, because the thread in
-        // `lock` may still have a handle of the same file description open.
+        // `wait_in_thread` may still have a handle of the same file description open.
         let _ = self.0.set_len(0);
         let _ = self.0.unlock();
     }

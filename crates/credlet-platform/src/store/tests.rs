@@ -3,6 +3,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::Duration;
 
 use super::*;
+use crate::SystemClock;
 
 fn store() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -146,6 +147,22 @@ fn waiting_for_a_lock_times_out() {
     let _lock = store.lock("x", Duration::from_secs(60), |_| {}).unwrap();
     let waited = store.lock("x", Duration::from_millis(20), |_| {});
     assert_eq!(waited.unwrap_err(), StoreError::Locked { holder: Some(std::process::id()) });
+}
+
+#[tokio::test]
+async fn async_lock_waits_and_times_out() {
+    let (_dir, store) = store();
+    let clock = SystemClock::new();
+    let lock = store.lock_async("x", &clock, Duration::from_secs(60), |_| {}).await.unwrap();
+    let waited = store.lock_async("x", &clock, Duration::from_millis(20), |_| {}).await;
+    assert_eq!(waited.unwrap_err(), StoreError::Locked { holder: Some(std::process::id()) });
+    // Releases the lock when the waiting call reports its holder.
+    let release = |holder| {
+        assert_eq!(holder, Some(std::process::id()));
+        drop(lock);
+    };
+    drop(store.lock_async("x", &clock, Duration::from_secs(60), release).await.unwrap());
+    assert!(store.try_lock("x").unwrap().is_some());
 }
 
 #[test]

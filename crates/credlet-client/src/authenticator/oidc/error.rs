@@ -1,7 +1,9 @@
 use credlet_api::DocumentError;
-use http::StatusCode;
-
+use credlet_http::ServerAddr;
+use credlet_http::fetch::FetchError;
+use credlet_oidc::{IssuerRequestError, OidcEndpoint};
 use credlet_platform::fs::ReadError;
+use http::StatusCode;
 
 /// Failed refresh of an ID token. Variants are ordered by cause: kubeconfig, login of the user, network, issuer, shutdown.
 ///
@@ -121,21 +123,31 @@ pub enum OidcError {
     Abandoned,
 }
 
-/// Endpoint of an issuer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OidcEndpoint {
-    /// The discovery document.
-    Discovery,
-    /// The token endpoint.
-    Token,
-}
-
-impl std::fmt::Display for OidcEndpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Discovery => "discovery document",
-            Self::Token => "token endpoint",
-        })
+impl OidcError {
+    /// Converts the error of a request; `issuer` is the host of the issuer.
+    pub(super) fn from_request(error: IssuerRequestError, issuer: &ServerAddr) -> Self {
+        let (endpoint, source) = match error {
+            // 304, which the fetcher returns as a response.
+            IssuerRequestError::ErrorStatus { what: endpoint, host, status, .. } if status.is_redirection() => {
+                return Self::Redirected { endpoint, host };
+            }
+            IssuerRequestError::ErrorStatus { what: endpoint, host, status, code } => {
+                return Self::Status { endpoint, host, status, code };
+            }
+            IssuerRequestError::InvalidResponse { what: endpoint, host, fault } => {
+                return Self::InvalidResponse { endpoint, host, fault };
+            }
+            IssuerRequestError::NoResponse { what, source } => (what, source),
+        };
+        match source {
+            FetchError::Connection { source } => Self::Connection { endpoint, source },
+            FetchError::TimedOut { .. } => Self::TimedOut,
+            FetchError::Redirected { host } => Self::Redirected { endpoint, host },
+            FetchError::TooLarge { host, .. } => Self::TooLarge { endpoint, host },
+            _ if endpoint == OidcEndpoint::Token => {
+                Self::TokenEndpoint { host: issuer.to_string(), reason: "is not a URL" }
+            }
+            _ => Self::AuthenticatorSource("is not a URL"),
+        }
     }
 }

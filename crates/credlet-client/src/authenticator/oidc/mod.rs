@@ -1,14 +1,13 @@
 //! The `auth-provider` `oidc` of client-go: an ID token as the bearer token, refreshed with a refresh token.
 //!
 //! [`OidcAuthProvider`] returns the ID token of the kubeconfig until it expires. Then it reads the file again, because another
-//! process may have refreshed the token, fetches the token endpoint from the issuer's discovery document (`issuer_client`),
-//! refreshes the tokens (`refresh`) and saves them to the file (`token_store`).
+//! process may have refreshed the token, refreshes the tokens at the issuer (`refresh`, with the requests of `credlet-oidc`) and
+//! saves them to the file (`token_store`).
 //!
 //! Unlike client-go it also refreshes a token that the API server rejected, and processes that share a file take turns, so that
 //! a single-use refresh token is sent once.
 
 mod error;
-mod issuer_client;
 mod refresh;
 mod settings;
 mod token_store;
@@ -23,11 +22,12 @@ use credlet_api::oidc;
 use credlet_exec::{FetchReason, Platform};
 use jiff::Timestamp;
 
-pub use self::error::{OidcEndpoint, OidcError};
+pub use self::error::OidcError;
 use self::settings::{OidcTokens, ProviderSettings};
 use self::token_store::{KubeconfigTokenStore, SaveOutcome};
 use credlet_http::CryptoBackend;
 use credlet_kubeconfig::{AuthProvider, Sourced, ValueOrigin};
+pub use credlet_oidc::OidcEndpoint;
 
 /// Timeout for both requests to the issuer together.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);

@@ -35,7 +35,7 @@ impl OidcTokens {
 }
 
 impl ProviderSettings {
-    /// Returns the issuer's address and its URL without a trailing `/`.
+    /// Returns the issuer's address and its URL.
     pub(super) fn issuer(&self) -> Result<(ServerAddr, &str), OidcError> {
         let url = self.required("idp-issuer-url")?.expose();
         let server = ServerAddr::parse(url)
@@ -46,7 +46,7 @@ impl ProviderSettings {
         if url.contains(['?', '#']) {
             return Err(OidcError::AuthenticatorSource("has a query or a fragment"));
         }
-        Ok((server, url.strip_suffix('/').unwrap_or(url)))
+        Ok((server, url))
     }
 
     pub(super) fn client_id(&self) -> Result<&Secret, OidcError> {
@@ -54,8 +54,8 @@ impl ProviderSettings {
     }
 
     /// Returns the client secret, which is empty for a public client.
-    pub(super) fn client_secret(&self) -> &str {
-        self.0.get("client-secret").map(Secret::expose).unwrap_or_default()
+    pub(super) fn client_secret(&self) -> Secret {
+        self.0.get("client-secret").cloned().unwrap_or_default()
     }
 
     /// Returns the trust anchors for the issuer. As in client-go, the data takes precedence over the file, and a relative path is

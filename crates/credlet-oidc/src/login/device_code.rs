@@ -11,7 +11,8 @@ use http::HeaderValue;
 use super::issuer::IssuerClient;
 use super::loopback::{CallbackReceiver, LoopbackServer};
 use super::settings::RedirectTarget;
-use super::{OidcEndpoint, OidcError, UserOutput, browser};
+use super::{IssuerRequestError, OidcEndpoint, OidcError, UserOutput, browser};
+use crate::decode_response;
 use credlet_http::fetch::FetchError;
 
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -50,21 +51,17 @@ pub(super) async fn log_in(
         let response = match issuer.post(OidcEndpoint::Token, &fields).await {
             Ok(response) => response,
             // RFC 8628 section 3.5: back off on connection timeouts.
-            Err(OidcError::RequestFailed {
+            Err(OidcError::Request(IssuerRequestError::NoResponse {
                 source: FetchError::TimedOut { .. } | FetchError::Connection { .. },
                 ..
-            }) => {
+            })) => {
                 interval *= 2;
                 continue;
             }
             Err(error) => return Err(error),
         };
         if response.status.is_success() {
-            break TokenResponse::decode(response.body()).map_err(|fault| OidcError::InvalidResponse {
-                what: OidcEndpoint::Token,
-                host: response.host.clone(),
-                fault,
-            })?;
+            break decode_response(OidcEndpoint::Token, &response, TokenResponse::decode)?;
         }
         match oidc::token_error_code(response.body()) {
             Some("authorization_pending") => {}
@@ -104,11 +101,7 @@ async fn begin(issuer: &IssuerClient<'_>) -> Result<DeviceAuthorization, OidcErr
     if !response.status.is_success() {
         return Err(issuer.error_response(what, "request for a code", response));
     }
-    let device = DeviceAuthorization::decode(response.body()).map_err(|fault| OidcError::InvalidResponse {
-        what,
-        host: response.host.clone(),
-        fault,
-    })?;
+    let device = decode_response(what, &response, DeviceAuthorization::decode)?;
     let whole = !device.device_code.is_empty() && !device.user_code.is_empty() && is_page(&device.verification_uri);
     if whole { Ok(device) } else { Err(OidcError::MissingToken { host: response.host, what: "code to enter" }) }
 }

@@ -8,11 +8,12 @@ use super::login_record::LoginRecord;
 use super::options::TokenStorage;
 use super::settings::OidcSettings;
 use super::{OidcError, UserOutput, cache_key};
+use credlet_exec::Clock;
 use credlet_exec::store::{Sealer, Store, StoreError, StoreLock};
 
 /// The file of one login. If nothing can be stored, reads return nothing and writes do nothing.
 pub(super) struct LoginCache {
-    store: Option<Arc<Store>>,
+    store: Option<Store>,
     sealer: Option<Sealer>,
     name: String,
     /// Whether the user was warned that the login cannot be stored.
@@ -39,7 +40,7 @@ impl LoginCache {
             return disabled(name);
         };
         let store = match Store::open(directory) {
-            Ok(store) => Arc::new(store),
+            Ok(store) => store,
             Err(problem) => {
                 output.print_line(&format!("warning: the login is not stored: {}: {problem}", directory.display()));
                 return disabled(name);
@@ -99,33 +100,31 @@ impl LoginCache {
 
     /// Waits for the lock of this login, at most for `limit`. If the lock cannot be created, returns without it.
     /// Fails if another process holds the lock for longer.
-    pub(super) async fn lock(&self, limit: Duration, output: Arc<dyn UserOutput>) -> Result<LoginLock, OidcError> {
-        let free = LoginLock { waited: false, _lock: None };
-        let Some(store) = self.store.clone() else { return Ok(free) };
+    pub(super) async fn lock(
+        &self,
+        limit: Duration,
+        clock: &dyn Clock,
+        output: &dyn UserOutput,
+    ) -> Result<LoginLock, OidcError> {
+        let Some(store) = &self.store else { return Ok(LoginLock { waited: false, _lock: None }) };
         match store.try_lock(&self.name) {
             Ok(Some(lock)) => return Ok(LoginLock { waited: false, _lock: Some(lock) }),
             Ok(None) => {}
             Err(problem) => {
                 tracing::warn!("failed to lock the login in {}: {problem}", store.path().display());
-                return Ok(free);
+                return Ok(LoginLock { waited: false, _lock: None });
             }
         }
-        let name = self.name.clone();
-        let waiting = move |holder: Option<u32>| {
-            let holder = holder.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-            output.print_line(&format!("Waiting for the login of another process{holder} …"));
-        };
-        let locked = tokio::task::spawn_blocking(move || store.lock(&name, limit, waiting)).await;
-        match locked {
-            Ok(Ok(lock)) => Ok(LoginLock { waited: true, _lock: Some(lock) }),
-            Ok(Err(StoreError::Locked { holder })) => {
-                let holder = holder.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-                Err(OidcError::LockTimedOut(format!(
-                    "timed out after {} s waiting for the login of another process{holder}",
-                    limit.as_secs()
-                )))
-            }
-            Ok(Err(_)) | Err(_) => Ok(LoginLock { waited: true, _lock: None }),
+        let pid = |holder: Option<u32>| holder.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        let waiting = |holder| output.print_line(&format!("Waiting for the login of another process{} …", pid(holder)));
+        match store.lock_async(&self.name, clock, limit, waiting).await {
+            Ok(lock) => Ok(LoginLock { waited: true, _lock: Some(lock) }),
+            Err(StoreError::Locked { holder }) => Err(OidcError::LockTimedOut(format!(
+                "timed out after {} s waiting for the login of another process{}",
+                limit.as_secs(),
+                pid(holder)
+            ))),
+            Err(_) => Ok(LoginLock { waited: true, _lock: None }),
         }
     }
 }

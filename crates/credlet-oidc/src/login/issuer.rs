@@ -1,44 +1,36 @@
 //! HTTP client for an issuer: discovery, keys, tokens and revocation.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use credlet_api::Secret;
-use credlet_api::oidc::{self, DISCOVERY_PATH, IdTokenClaims, JwkSet, ProviderMetadata, TokenResponse};
+use credlet_api::oidc::{self, IdTokenClaims, JwkSet, ProviderMetadata, TokenResponse};
 use credlet_exec::Platform;
 use http::StatusCode;
-use http::header::AUTHORIZATION;
 use jiff::Timestamp;
-use zeroize::Zeroizing;
 
 use super::id_token::{ExpectedClaims, verify};
 use super::settings::OidcSettings;
-use super::{OidcEndpoint, OidcError};
-use credlet_http::fetch::{FetchRequest, FetchResponse, HttpFetcher, percent_encode};
+use super::{IssuerRequestError, OidcEndpoint, OidcError};
+use crate::{ClientCredentials, IssuerHttp, decode_response};
+use credlet_http::fetch::{FetchLimits, FetchResponse, HttpFetcher, percent_encode};
 
 /// An issuer with its discovery document.
 pub(super) struct IssuerClient<'a> {
     pub(super) settings: &'a OidcSettings,
     pub(super) metadata: ProviderMetadata,
-    web: HttpFetcher,
+    http: IssuerHttp,
 }
 
 impl<'a> IssuerClient<'a> {
     pub(super) async fn discover(settings: &'a OidcSettings, platform: &Platform) -> Result<Self, OidcError> {
-        let web = HttpFetcher::new(platform.clock.clone(), platform.env.clone()).with_roots(settings.roots.clone());
-        let what = OidcEndpoint::Discovery;
-        let url = format!("{}{DISCOVERY_PATH}", settings.issuer.strip_suffix('/').unwrap_or(&settings.issuer));
-        let response = ok(what, fetch(settings, &web, what, FetchRequest::get(url)).await?)?;
-        let metadata = ProviderMetadata::decode(response.body()).map_err(|fault| OidcError::InvalidResponse {
-            what,
-            host: response.host.clone(),
-            fault,
-        })?;
+        let fetcher = HttpFetcher::new(platform.clock.clone(), platform.env.clone()).with_roots(settings.roots.clone());
+        let (limits, headers) = (FetchLimits::default(), settings.headers.clone());
+        let http = IssuerHttp { fetcher, limits, headers, encode: percent_encode };
+        let metadata = http.metadata(&settings.issuer).await?;
         // OpenID Connect Discovery, section 4.3: otherwise a server could pass off tokens of another issuer.
         if metadata.issuer != settings.issuer {
             let found = credlet_api::escape_line(&metadata.issuer);
             return Err(OidcError::IssuerMismatch { expected: settings.issuer.clone(), found });
         }
-        Ok(Self { settings, metadata, web })
+        Ok(Self { settings, metadata, http })
     }
 
     /// The URL of an endpoint. Fails if the discovery document does not contain it.
@@ -69,11 +61,7 @@ impl<'a> IssuerClient<'a> {
         if !response.status.is_success() {
             return Err(self.error_response(what, grant, response));
         }
-        TokenResponse::decode(response.body()).map_err(|fault| OidcError::InvalidResponse {
-            what,
-            host: response.host,
-            fault,
-        })
+        Ok(decode_response(what, &response, TokenResponse::decode)?)
     }
 
     /// Sends a form with the client's credentials: in the body for `client_secret_post` and public clients, else in the
@@ -81,32 +69,22 @@ impl<'a> IssuerClient<'a> {
     pub(super) async fn post(&self, what: OidcEndpoint, fields: &[(&str, &str)]) -> Result<FetchResponse, OidcError> {
         let url = self.endpoint(what)?;
         let (id, secret) = (self.settings.client_id.as_str(), &self.settings.client_secret);
-        let mut fields = fields.to_vec();
         let methods = &self.metadata.token_endpoint_auth_methods_supported;
         let offered = |method: &str| methods.iter().any(|offered| offered == method);
         let in_form = secret.is_empty() || (offered("client_secret_post") && !offered("client_secret_basic"));
-        if in_form {
-            fields.push(("client_id", id));
-            if !secret.is_empty() {
-                fields.push(("client_secret", secret.expose()));
-            }
-            return fetch(self.settings, &self.web, what, FetchRequest::post_form(url, &fields)).await;
-        }
-        let request = FetchRequest::post_form(url, &fields).secret_header(AUTHORIZATION, &basic(id, secret));
-        fetch(self.settings, &self.web, what, request.map_err(|source| OidcError::RequestFailed { what, source })?)
-            .await
+        Ok(self.http.post(what, url, fields, ClientCredentials { id, secret, in_form }).await?)
     }
 
     /// Converts an error response of the issuer.
     pub(super) fn error_response(&self, what: OidcEndpoint, grant: &'static str, response: FetchResponse) -> OidcError {
-        let (status, host) = (response.status, response.host.clone());
+        let host = response.host.clone();
         match oidc::token_error_code(response.body()) {
             Some("invalid_grant") => OidcError::GrantRejected { host, what: grant },
             Some("invalid_client" | "unauthorized_client") => OidcError::ClientRejected { host },
             Some("access_denied") => OidcError::Denied { code: Some("access_denied") },
             Some("expired_token") => OidcError::CodeExpired,
-            None if status == StatusCode::UNAUTHORIZED => OidcError::ClientRejected { host },
-            code => OidcError::ErrorStatus { what, host, status, code },
+            None if response.status == StatusCode::UNAUTHORIZED => OidcError::ClientRejected { host },
+            code => IssuerRequestError::of_status(what, response, code).into(),
         }
     }
 
@@ -119,12 +97,7 @@ impl<'a> IssuerClient<'a> {
         now: impl Fn() -> Timestamp,
     ) -> Result<IdTokenClaims, OidcError> {
         let what = OidcEndpoint::Keys;
-        let response = ok(what, fetch(self.settings, &self.web, what, FetchRequest::get(self.endpoint(what)?)).await?)?;
-        let keys = JwkSet::decode(response.body()).map_err(|fault| OidcError::InvalidResponse {
-            what,
-            host: response.host.clone(),
-            fault,
-        })?;
+        let keys = self.http.get(what, self.endpoint(what)?, JwkSet::decode).await?;
         let expected =
             ExpectedClaims { issuer: &self.settings.issuer, client_id: &self.settings.client_id, nonce, subject };
         Ok(verify(id_token, &keys, &expected, now())?)
@@ -133,42 +106,5 @@ impl<'a> IssuerClient<'a> {
     /// Returns host and port of the issuer for messages.
     pub(super) fn host(&self) -> String {
         credlet_http::ServerAddr::parse(&self.settings.issuer).map(|server| server.to_string()).unwrap_or_default()
-    }
-}
-
-async fn fetch(
-    settings: &OidcSettings,
-    web: &HttpFetcher,
-    what: OidcEndpoint,
-    mut request: FetchRequest,
-) -> Result<FetchResponse, OidcError> {
-    for (name, value) in &settings.headers {
-        request =
-            request.secret_header(name.clone(), value).map_err(|source| OidcError::RequestFailed { what, source })?;
-    }
-    web.fetch(request).await.map_err(|source| OidcError::RequestFailed { what, source })
-}
-
-fn ok(what: OidcEndpoint, response: FetchResponse) -> Result<FetchResponse, OidcError> {
-    if response.status == StatusCode::OK {
-        return Ok(response);
-    }
-    Err(OidcError::ErrorStatus { what, host: response.host, status: response.status, code: None })
-}
-
-/// The `Basic` credentials. RFC 6749 section 2.3.1: both parts are form-encoded first.
-fn basic(id: &str, secret: &Secret) -> Secret {
-    let pair = Zeroizing::new(format!("{}:{}", *percent_encode(id), *percent_encode(secret.expose())));
-    Secret::new(format!("Basic {}", *Zeroizing::new(STANDARD.encode(pair.as_bytes()))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn basic_credentials_are_form_encoded() {
-        let header = basic("my client", &Secret::new("a:b%"));
-        assert_eq!(header.expose(), format!("Basic {}", STANDARD.encode("my%20client:a%3Ab%25")));
     }
 }

@@ -1,13 +1,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use credlet_api::DocumentError;
 use credlet_plugin::Failure;
-use http::StatusCode;
 use jiff::Timestamp;
 
 use super::id_token::IdTokenError;
-use credlet_http::fetch::FetchError;
+use super::{IssuerRequestError, OidcEndpoint};
 
 /// A token could not be obtained. In the order of the party that must act: the author of the kubeconfig, the user, the network,
 /// the issuer's operator.
@@ -96,37 +94,9 @@ pub enum OidcError {
     /// The browser's redirect does not belong to this login.
     #[error("invalid redirect of the browser: {0}")]
     InvalidCallback(&'static str),
-    /// A request to the issuer failed without a response.
-    #[error("failed to request the issuer's {what}")]
-    RequestFailed {
-        /// The requested endpoint.
-        what: OidcEndpoint,
-        /// Why the request failed.
-        #[source]
-        source: FetchError,
-    },
-    /// The issuer responded with an error status.
-    #[error("unexpected status {status} of the issuer's {what} at {host}{}", .code.map(|code| format!(" ({code})")).unwrap_or_default())]
-    ErrorStatus {
-        /// The requested endpoint.
-        what: OidcEndpoint,
-        /// Host of the endpoint.
-        host: String,
-        /// HTTP status of the response.
-        status: StatusCode,
-        /// The issuer's error code, if a specification defines it.
-        code: Option<&'static str>,
-    },
-    /// The issuer's response is malformed.
-    #[error("invalid response of the issuer's {what} at {host}: {fault}")]
-    InvalidResponse {
-        /// The requested endpoint.
-        what: OidcEndpoint,
-        /// Host of the endpoint.
-        host: String,
-        /// The error of the document.
-        fault: DocumentError,
-    },
+    /// A request to the issuer failed.
+    #[error(transparent)]
+    Request(#[from] IssuerRequestError),
     /// The discovery document names another issuer.
     #[error("issuer mismatch: the issuer at {expected} calls itself `{found}`")]
     IssuerMismatch {
@@ -186,8 +156,10 @@ impl OidcError {
             Self::MissingToken { what: "id_token", .. } => {
                 "ask the issuer's operator to allow the scope `openid` for this client"
             }
-            Self::InvalidResponse { .. } => "check whether a proxy or a captive portal has intercepted the request",
-            Self::RequestFailed { source, .. } => return source.hint(),
+            Self::Request(IssuerRequestError::InvalidResponse { .. }) => {
+                "check whether a proxy or a captive portal has intercepted the request"
+            }
+            Self::Request(IssuerRequestError::NoResponse { source, .. }) => return source.hint(),
             Self::IdToken(error) => error.hint(),
             _ => return None,
         })
@@ -212,36 +184,5 @@ pub fn plugin_failure(error: &OidcError) -> Failure {
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,
-    }
-}
-
-/// An endpoint of an issuer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OidcEndpoint {
-    /// `/.well-known/openid-configuration`.
-    Discovery,
-    /// `jwks_uri`: the public keys.
-    Keys,
-    /// `authorization_endpoint`: the login page.
-    Authorization,
-    /// `token_endpoint`: exchanges a code or a refresh token for tokens.
-    Token,
-    /// `device_authorization_endpoint` (RFC 8628).
-    Device,
-    /// `revocation_endpoint` (RFC 7009).
-    Revocation,
-}
-
-impl std::fmt::Display for OidcEndpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Discovery => "discovery document",
-            Self::Keys => "list of public keys",
-            Self::Authorization => "authorization endpoint",
-            Self::Token => "token endpoint",
-            Self::Device => "device authorization endpoint",
-            Self::Revocation => "revocation endpoint",
-        })
     }
 }

@@ -1,5 +1,6 @@
 //! Obtains a token: from the cache, by refresh, or by a login.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,14 +8,15 @@ use credlet_api::Secret;
 use credlet_api::exec::ExecCredentialStatus;
 use credlet_api::oidc::{self, IdTokenClaims, TokenResponse};
 use credlet_exec::Platform;
+use credlet_exec::store::read_or_fetch;
 use jiff::Timestamp;
 
 use super::issuer::IssuerClient;
-use super::login_cache::LoginCache;
+use super::login_cache::{LoginCache, LoginLock};
 use super::login_record::{FailedLogin, LoginRecord};
 use super::result_page::LoginDetails;
 use super::settings::OidcSettings;
-use super::{GrantType, LoginRequest, OidcError, UserOutput, authorization_code, device_code};
+use super::{GrantType, IssuerRequestError, LoginRequest, OidcError, UserOutput, authorization_code, device_code};
 
 /// Time for the requests to the issuer, in addition to the time that a user may take.
 const NETWORK_MARGIN: Duration = Duration::from_secs(90);
@@ -28,28 +30,42 @@ pub(super) struct TokenFlow<'a> {
     pub(super) cache: LoginCache,
 }
 
+/// A stored login without a token that may be used.
+struct MissedLogin {
+    stored: Option<LoginRecord>,
+    /// Whether the login of another process failed while this one waited for the lock.
+    failed_meanwhile: bool,
+}
+
 impl TokenFlow<'_> {
     pub(super) async fn token(&self) -> Result<ExecCredentialStatus, OidcError> {
-        let before = self.cache.read();
-        let fresh =
-            |record: &Option<LoginRecord>| record.as_ref().filter(|record| record.is_fresh(self.now())).map(to_status);
-        if let Some(status) = fresh(&before).filter(|_| !self.settings.force_refresh) {
-            return Ok(status);
-        }
-        let lock = self.cache.lock(self.settings.timeout + NETWORK_MARGIN, Arc::clone(self.output)).await?;
+        let limit = self.settings.timeout + NETWORK_MARGIN;
+        let lock = self.cache.lock(limit, &*self.platform.clock, &**self.output);
+        read_or_fetch(|earlier| self.look(earlier), lock, |missed| self.fetch(missed)).await
+    }
+
+    /// Returns the stored token if it is fresh. With `force_refresh`, only one that another process has stored while this one
+    /// waited for the lock.
+    fn look(&self, earlier: Option<(MissedLogin, &LoginLock)>) -> ControlFlow<ExecCredentialStatus, MissedLogin> {
         let stored = self.cache.read();
-        let changed = lock.waited && stored != before;
-        if let Some(status) = fresh(&stored).filter(|_| changed || !self.settings.force_refresh) {
-            return Ok(status);
+        let changed_from = earlier.filter(|(before, lock)| lock.waited && stored != before.stored);
+        let fresh = stored.as_ref().filter(|record| record.is_fresh(self.now()));
+        if let Some(record) = fresh.filter(|_| changed_from.is_some() || !self.settings.force_refresh) {
+            return ControlFlow::Break(to_status(record));
         }
         let attempt = |record: &Option<LoginRecord>| record.as_ref().and_then(|record| record.attempt.clone());
-        let failed_meanwhile = changed && attempt(&stored) != attempt(&before);
-        let mut record = stored.unwrap_or_default();
-        let renewed = self.renew(&mut record, failed_meanwhile).await;
-        match renewed {
+        let failed_meanwhile = changed_from.is_some_and(|(before, _)| attempt(&stored) != attempt(&before.stored));
+        ControlFlow::Continue(MissedLogin { stored, failed_meanwhile })
+    }
+
+    async fn fetch(&self, missed: MissedLogin) -> Result<ExecCredentialStatus, OidcError> {
+        let mut record = missed.stored.unwrap_or_default();
+        match self.renew(&mut record, missed.failed_meanwhile).await {
             Ok(()) => Ok(to_status(&record)),
             // The old token is still valid for a short time.
-            Err(OidcError::RequestFailed { .. } | OidcError::ErrorStatus { .. }) if record.is_unexpired(self.now()) => {
+            Err(OidcError::Request(IssuerRequestError::NoResponse { .. } | IssuerRequestError::ErrorStatus { .. }))
+                if record.is_unexpired(self.now()) =>
+            {
                 Ok(to_status(&record))
             }
             Err(error) => Err(error),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest;
 use credlet_exec::Env;
+use credlet_exec::store::cache_dir;
 use credlet_http::TrustRoots;
 
 use super::settings::OidcSettings;
@@ -17,8 +18,7 @@ pub fn directory(given: Option<&Path>, env: &dyn Env) -> Option<PathBuf> {
             Err(_) => Some(given.to_owned()),
         };
     }
-    let cache = env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    Some(cache.or_else(|| Some(env.home_dir()?.join(".cache")))?.join("credlet").join("oidc"))
+    cache_dir(env, "oidc")
 }
 
 /// The file name of a login: a digest of all settings that decide which token is issued, independent of the order of
