@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use credlet_testkit::ca::TestCa;
-use credlet_testkit::server::{AnyBody, ClientCertificates, FakeApiServer, RequestContext};
+use credlet_testkit::server::{ClientCertificates, FakeApiServer, RequestContext, ResponseBody};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -108,7 +108,7 @@ impl Shared {
     }
 }
 
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<AnyBody> {
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<ResponseBody> {
     let path = request.uri().path().to_owned();
     let authorization = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
     // The client may cancel the request.
@@ -137,7 +137,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Any
     }
 }
 
-fn token(shared: &Shared, asked: &Asked, known: bool) -> Response<AnyBody> {
+fn token(shared: &Shared, asked: &Asked, known: bool) -> Response<ResponseBody> {
     let refresh_token = asked.form.get("refresh_token").cloned().unwrap_or_default();
     // A careless issuer: what it refuses is in its answer.
     let refused = |status, code: &str| {
@@ -157,10 +157,10 @@ fn token(shared: &Shared, asked: &Asked, known: bool) -> Response<AnyBody> {
     }
 }
 
-fn json(status: u16, value: &serde_json::Value) -> Response<AnyBody> {
+fn json(status: u16, value: &serde_json::Value) -> Response<ResponseBody> {
     reply(status, value.to_string().into())
 }
 
-fn reply(status: u16, body: Bytes) -> Response<AnyBody> {
+fn reply(status: u16, body: Bytes) -> Response<ResponseBody> {
     Response::builder().status(status).body(Full::new(body).boxed_unsync()).unwrap()
 }

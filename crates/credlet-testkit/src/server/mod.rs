@@ -6,7 +6,7 @@
 //! | path | response |
 //! |---|---|
 //! | `/version`, `/readyz`, `/api/v1/namespaces` | as kube-apiserver's, shortened |
-//! | `/echo` | any method: the request as the server saw it, a [`SeenRequest`] with `body` added |
+//! | `/echo` | any method: the request as the server saw it, a [`RecordedRequest`] with `body` added |
 //! | `/watch?interval_ms=100&count=3` | JSON lines; endless without `count`, one at once and every 100 ms by default |
 //! | `POST /apis/authentication.k8s.io/v1/selfsubjectreviews` | the authenticated user |
 //!
@@ -25,7 +25,7 @@ mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 use std::sync::Arc;
 
 use credlet_apiserver::authn::CredentialAllowList;
@@ -35,10 +35,9 @@ use hyper::body::Incoming;
 
 use crate::ca::{TestCa, TestIdentity};
 
-pub use credlet_apiserver::response::ResponseBody as AnyBody;
+pub use credlet_apiserver::response::ResponseBody;
 pub use credlet_apiserver::{
-    ClientCertificates, Fault as FaultOrder, Handler, PeerCertificate as TlsPeer, RecordedRequest as SeenRequest,
-    RequestContext, ResponseFuture, ServerCounts,
+    ClientCertificates, Fault, Handler, RecordedRequest, RequestContext, ResponseFuture, ServerCounts,
 };
 
 use endpoints::TestEndpoints;
@@ -60,16 +59,6 @@ impl FakeApiServer {
         FakeApiServerBuilder(server.handler(TestEndpoints { own: None }))
     }
 
-    /// The address on which it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.server().address()
-    }
-
-    /// The URL for a kubeconfig.
-    pub fn url(&self) -> String {
-        self.server().url()
-    }
-
     /// Stops the server. Returns when port and connections are closed.
     pub async fn stop(mut self) {
         if let Some(server) = self.server.take() {
@@ -77,7 +66,17 @@ impl FakeApiServer {
         }
     }
 
-    fn server(&self) -> &ApiServer {
+    /// Returns the most recent request.
+    pub fn last_request(&self) -> RecordedRequest {
+        ApiServer::last_request(self).expect("a request")
+    }
+}
+
+/// Recorded requests and fault injection.
+impl Deref for FakeApiServer {
+    type Target = ApiServer;
+
+    fn deref(&self) -> &ApiServer {
         self.server.as_ref().expect("a server until it is dropped")
     }
 }
@@ -115,68 +114,6 @@ impl FakeApiServer {
     }
 }
 
-/// # Fault injection
-impl FakeApiServer {
-    /// Injects this fault into the next `count` requests, after faults that were added earlier. It takes precedence over
-    /// authentication and the normal response.
-    pub fn next(&self, requests: usize, order: FaultOrder) {
-        self.server().inject(requests, order);
-    }
-
-    /// Removes all faults that have not been injected yet.
-    pub fn clear_orders(&self) {
-        self.server().clear_faults();
-    }
-
-    /// Accepts connections without responding to the TLS handshake until called with `false`; then pending handshakes continue.
-    pub fn hang_in_handshakes(&self, hang: bool) {
-        self.server().hold_handshakes(hang);
-    }
-
-    /// Shuts all connections down gracefully: GOAWAY in HTTP/2, `connection: close` in HTTP/1.1.
-    pub fn go_away(&self) {
-        self.server().go_away();
-    }
-
-    /// Closes all TCP connections without a TLS or HTTP shutdown, as a killed process does.
-    pub fn close_all(&self) {
-        self.server().close_connections();
-    }
-
-    /// Resets all TCP connections.
-    pub fn cut_all(&self) {
-        self.server().reset_connections();
-    }
-
-    /// Uses another certificate from the next full handshake on. Session tickets stay valid: a client that resumes does not see it.
-    pub fn rotate(&self, identity: TestIdentity) {
-        self.server().rotate_certificate(identity).expect("a certificate with its key");
-    }
-}
-
-/// # Recorded requests
-impl FakeApiServer {
-    /// Returns the current counters.
-    pub fn counts(&self) -> ServerCounts {
-        self.server().counts()
-    }
-
-    /// Waits until the counters satisfy a condition, and returns them. The caller sets a timeout.
-    pub async fn until(&self, condition: impl FnMut(&ServerCounts) -> bool) -> ServerCounts {
-        self.server().wait_for(condition).await
-    }
-
-    /// Returns all requests so far, in order.
-    pub fn requests(&self) -> Vec<SeenRequest> {
-        self.server().requests()
-    }
-
-    /// Returns the most recent request.
-    pub fn last_request(&self) -> SeenRequest {
-        self.server().last_request().expect("a request")
-    }
-}
-
 impl Drop for FakeApiServer {
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
@@ -199,11 +136,6 @@ impl<'a> FakeApiServerBuilder<'a> {
     /// Sets the server certificate.
     pub fn identity(self, identity: TestIdentity) -> Self {
         Self(self.0.identity(identity))
-    }
-
-    /// Sets the CA for client certificates.
-    pub fn client_ca(self, ca: &'a TestCa) -> Self {
-        Self(self.0.client_ca(ca.authority()))
     }
 
     /// Sets how client certificates are treated. Default: optional.

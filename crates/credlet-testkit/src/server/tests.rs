@@ -47,7 +47,7 @@ async fn echo_returns_recorded_request() {
     let request = Request::post("/echo?a=b").header("authorization", "Bearer t").body("hello".into()).unwrap();
     let echo = json(connection.send_request(request).await.unwrap()).await;
     assert_eq!(echo["body"], "hello");
-    let seen: SeenRequest = serde_json::from_value(echo).unwrap();
+    let seen: RecordedRequest = serde_json::from_value(echo).unwrap();
     assert_eq!((seen.path.as_str(), seen.bearer()), ("/echo?a=b", Some("t")));
     assert_eq!(server.last_request(), seen);
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use credlet_testkit::ca::{TestCa, TestIdentity};
-use credlet_testkit::server::{AnyBody, ClientCertificates, FakeApiServer, RequestContext};
+use credlet_testkit::server::{ClientCertificates, FakeApiServer, RequestContext, ResponseBody};
 use http::{Request, Response, StatusCode};
 use http_body_util::channel::Channel;
 use http_body_util::{BodyExt as _, Full};
@@ -111,7 +111,7 @@ impl FakeServer {
 
     /// Drops every open connection immediately.
     pub(crate) fn drop_connections(&self) {
-        self.server.close_all();
+        self.server.close_connections();
     }
 
     /// Sends an event to all watches.
@@ -130,7 +130,7 @@ async fn answer(
     mut request: Request<Incoming>,
     context: RequestContext,
     state: Arc<Observations>,
-) -> Response<AnyBody> {
+) -> Response<ResponseBody> {
     let client = context.record;
     let (user, token) = (client.common_name().unwrap_or("nobody"), client.bearer().unwrap_or("none"));
     match request.uri().path() {
@@ -195,6 +195,6 @@ async fn answer(
     }
 }
 
-fn whole(text: impl Into<Bytes>) -> Response<AnyBody> {
+fn whole(text: impl Into<Bytes>) -> Response<ResponseBody> {
     Response::new(Full::new(text.into()).boxed_unsync())
 }
