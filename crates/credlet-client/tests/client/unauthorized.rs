@@ -8,7 +8,7 @@ use credlet_http::RequestBody;
 use credlet_testkit::ca::TestCa;
 use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::TestPlugin;
-use credlet_testkit::server::{FakeApiServer, FaultOrder};
+use credlet_testkit::server::{FakeApiServer, Fault};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use tokio::sync::Notify;
@@ -95,7 +95,7 @@ async fn retries_buffered_body_but_not_stream() {
     let client = client(&server, &ca, &plugin);
     assert_eq!(status(&client, "/version").await, StatusCode::OK);
 
-    server.next(1, FaultOrder::Status(401));
+    server.inject(1, Fault::Status(401));
     let request = Request::post("/echo").body(RequestBody::from("hello")).unwrap();
     let response = client.send(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
@@ -104,7 +104,7 @@ async fn retries_buffered_body_but_not_stream() {
     assert_eq!(echo["body"], "hello");
     assert_eq!(server.last_request().bearer(), Some("two"));
 
-    server.next(1, FaultOrder::Status(401));
+    server.inject(1, Fault::Status(401));
     let stream = RequestBody::stream(http_body_util::Full::new(bytes::Bytes::from("once")));
     let response = client.send(Request::post("/echo").body(stream).unwrap()).await.unwrap();
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
@@ -137,7 +137,7 @@ async fn treats_403_as_rejection_only_if_configured() {
         let mut options = options();
         options.forbidden_is_unauthorized = forbidden_is_unauthorized;
         let client = Client::new(&resolve(&server.url(), &ca, &exec_user(&plugin)), options).unwrap();
-        server.next(1, FaultOrder::Status(403));
+        server.inject(1, Fault::Status(403));
         assert_eq!(status(&client, "/version").await, expected);
         assert_eq!(plugin.runs(), runs);
     }
@@ -151,7 +151,7 @@ async fn keeps_authorization_of_the_request() {
     let server = FakeApiServer::setup(&ca).start();
     let plugin = TestPlugin::answering("token");
     let client = client(&server, &ca, &plugin);
-    server.next(1, FaultOrder::Status(401));
+    server.inject(1, Fault::Status(401));
     for expected in [StatusCode::UNAUTHORIZED, StatusCode::OK] {
         let request = Request::get("/version").header("authorization", format!("Bearer {}", own.expose()));
         let response = client.send(request.body(RequestBody::empty()).unwrap()).await.unwrap();
@@ -182,7 +182,7 @@ async fn returns_redirects_unfollowed() {
     let (server, elsewhere) = (FakeApiServer::setup(&ca).start(), FakeApiServer::setup(&ca).start());
     let plugin = TestPlugin::answering("token");
     let client = client(&server, &ca, &plugin);
-    server.next(1, FaultOrder::Status(302));
+    server.inject(1, Fault::Status(302));
     assert_eq!(status(&client, "/version").await, StatusCode::FOUND);
     // Following it manually fails: the client sends its credential to one server only.
     let request = Request::get(format!("{}/version", elsewhere.url())).body(RequestBody::empty()).unwrap();

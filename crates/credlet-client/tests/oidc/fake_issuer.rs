@@ -1,31 +1,25 @@
 //! An issuer that gives each refresh token once, and does otherwise when told to.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use credlet_testkit::ca::TestCa;
+use credlet_testkit::server::{ClientCertificates, FakeApiServer, RequestContext, ResponseBody};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 
-/// Stops with the test's runtime.
 pub(crate) struct FakeIssuer {
-    url: String,
     shared: Arc<Shared>,
+    _server: FakeApiServer,
 }
 
 struct Shared {
-    url: String,
+    url: OnceLock<String>,
     basic: String,
     secret: String,
     grants: Mutex<HashMap<String, Grant>>,
@@ -60,33 +54,27 @@ pub(crate) struct Asked {
 impl FakeIssuer {
     /// With one client, `credlet`.
     pub(crate) fn start(ca: &TestCa, secret: &str) -> Self {
-        let identity = ca.server().issue();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![identity.cert_der()], identity.key_der())
-            .unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let url = format!("https://{}", listener.local_addr().unwrap());
         let basic = STANDARD.encode(format!("credlet:{}", secret.replace('+', "%2B")));
         let shared = Arc::new(Shared {
-            url: url.clone(),
+            url: OnceLock::new(),
             basic: format!("Basic {basic}"),
             secret: secret.to_owned(),
             grants: Mutex::default(),
             orders: Mutex::default(),
             asked: watch::Sender::new(Vec::new()),
         });
-        let listener = TcpListener::from_std(listener).unwrap();
-        tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), Arc::clone(&shared)));
-        Self { url, shared }
+        let state = Arc::clone(&shared);
+        let server = FakeApiServer::setup(ca)
+            .client_certificates(ClientCertificates::Off)
+            .alpn([])
+            .handler(move |request, _: RequestContext| answer(Arc::clone(&state), request))
+            .start();
+        shared.url.set(server.url()).unwrap();
+        Self { shared, _server: server }
     }
 
     pub(crate) fn url(&self) -> &str {
-        &self.url
+        self.shared.url()
     }
 
     /// For this refresh token, once: these.
@@ -114,29 +102,24 @@ impl FakeIssuer {
     }
 }
 
-async fn serve(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
-    while let Ok((tcp, _)) = listener.accept().await {
-        let (tls, shared) = (tls.clone(), Arc::clone(&shared));
-        tokio::spawn(async move {
-            let Ok(stream) = tls.accept(tcp).await else { return };
-            let service = service_fn(move |request| answer(Arc::clone(&shared), request));
-            // How it ends is for the client to say.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-        });
+impl Shared {
+    fn url(&self) -> &str {
+        self.url.get().unwrap()
     }
 }
 
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<ResponseBody> {
     let path = request.uri().path().to_owned();
     let authorization = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
-    let body = request.into_body().collect().await.unwrap().to_bytes();
-    let form = String::from_utf8(body.to_vec()).unwrap();
+    // The client may cancel the request.
+    let Ok(body) = request.into_body().collect().await else { return reply(400, Bytes::new()) };
+    let form = String::from_utf8(body.to_bytes().to_vec()).unwrap();
     let form = form.split('&').filter_map(|pair| pair.split_once('='));
     let form: HashMap<_, _> = form.map(|(name, value)| (name.to_owned(), value.replace("%2B", "+"))).collect();
     let asked = Asked { path, authorization, form };
     shared.asked.send_modify(|all| all.push(asked.clone()));
     let order = shared.orders.lock().unwrap().get(&asked.path).cloned();
-    Ok(match order {
+    match order {
         Some(Order::Answer(status, body)) => reply(status, body),
         Some(Order::RedirectTo(url)) => {
             let mut response = reply(307, Bytes::new());
@@ -146,14 +129,15 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         Some(Order::Stall) => std::future::pending().await,
         Some(Order::FormOnly) => token(&shared, &asked, asked.form.get("client_secret") == Some(&shared.secret)),
         None if asked.path == "/token" => token(&shared, &asked, asked.authorization.as_ref() == Some(&shared.basic)),
-        None if asked.path == "/.well-known/openid-configuration" => {
-            json(200, &serde_json::json!({ "issuer": shared.url, "token_endpoint": format!("{}/token", shared.url) }))
-        }
+        None if asked.path == "/.well-known/openid-configuration" => json(
+            200,
+            &serde_json::json!({ "issuer": shared.url(), "token_endpoint": format!("{}/token", shared.url()) }),
+        ),
         None => reply(404, Bytes::new()),
-    })
+    }
 }
 
-fn token(shared: &Shared, asked: &Asked, known: bool) -> Response<Full<Bytes>> {
+fn token(shared: &Shared, asked: &Asked, known: bool) -> Response<ResponseBody> {
     let refresh_token = asked.form.get("refresh_token").cloned().unwrap_or_default();
     // A careless issuer: what it refuses is in its answer.
     let refused = |status, code: &str| {
@@ -173,10 +157,10 @@ fn token(shared: &Shared, asked: &Asked, known: bool) -> Response<Full<Bytes>> {
     }
 }
 
-fn json(status: u16, value: &serde_json::Value) -> Response<Full<Bytes>> {
+fn json(status: u16, value: &serde_json::Value) -> Response<ResponseBody> {
     reply(status, value.to_string().into())
 }
 
-fn reply(status: u16, body: Bytes) -> Response<Full<Bytes>> {
-    Response::builder().status(status).body(Full::new(body)).unwrap()
+fn reply(status: u16, body: Bytes) -> Response<ResponseBody> {
+    Response::builder().status(status).body(Full::new(body).boxed_unsync()).unwrap()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::TestPlugin;
-use credlet_testkit::server::FaultOrder;
+use credlet_testkit::server::Fault;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -75,16 +75,16 @@ async fn retries_server_errors_without_plugin_runs() {
     let mut next = async || within(changes.next()).await.unwrap();
 
     // kube's own layer waits and asks again after a 503; a 500 is for the informer to see.
-    cluster.server.next(2, FaultOrder::Status(503));
-    cluster.server.next(1, FaultOrder::Status(500));
+    cluster.server.inject(2, Fault::Status(503));
+    cluster.server.inject(1, Fault::Status(500));
     assert!(next().await.is_err());
     assert_eq!(next().await.unwrap().name_any(), "listed");
     cluster.store.apply("watched");
     assert_eq!(next().await.unwrap().name_any(), "watched");
 
     // The watch breaks in the middle, and so does the first attempt at another.
-    cluster.server.next(1, FaultOrder::Cut);
-    cluster.server.cut_all();
+    cluster.server.inject(1, Fault::Cut);
+    cluster.server.reset_connections();
     assert!(next().await.is_err());
     cluster.store.apply("after the break");
     assert!(next().await.is_err());

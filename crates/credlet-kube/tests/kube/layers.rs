@@ -10,7 +10,7 @@ use credlet_kube::ReadTimeoutError;
 use credlet_testkit::ca::TestCa;
 use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::TestPlugin;
-use credlet_testkit::server::{FakeApiServer, FaultOrder};
+use credlet_testkit::server::{FakeApiServer, Fault};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use kube::Config;
@@ -73,7 +73,7 @@ async fn accepts_more_layers_and_keeps_authorization() {
 async fn retries_busy_server_if_enabled() {
     let cluster = TestCluster::start();
     for (retry, requests) in [(true, 3), (false, 4)] {
-        cluster.server.next(if retry { 2 } else { 1 }, FaultOrder::Status(429));
+        cluster.server.inject(if retry { 2 } else { 1 }, Fault::Status(429));
         let mut options = cluster.options(cluster.resolve("{}"));
         options.retry = retry;
         let answer = within(credlet_kube::client(options).unwrap().apiserver_version()).await;
@@ -88,7 +88,7 @@ async fn read_timeout_covers_head_and_body() {
     options.read_timeout = Some(Duration::from_millis(300));
     let client = credlet_kube::client(options).unwrap();
 
-    cluster.server.next(1, FaultOrder::Stall);
+    cluster.server.inject(1, Fault::Stall);
     let kube::Error::Service(error) = within(client.apiserver_version()).await.unwrap_err() else { panic!() };
     assert!(error.is::<ReadTimeoutError>(), "{error}");
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use credlet_testkit::server::{AnyBody, ResponseFuture};
+use credlet_testkit::server::{ResponseBody, ResponseFuture};
 use futures::stream;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -79,14 +79,14 @@ impl ConfigMapStore {
         }
     }
 
-    fn list(&self) -> Response<AnyBody> {
+    fn list(&self) -> Response<ResponseBody> {
         let state = self.state();
         let items: Vec<_> = state.objects.values().collect();
         let metadata = json!({ "resourceVersion": state.version.to_string() });
         whole(&json!({ "kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": items }))
     }
 
-    fn watch(&self, since: usize) -> Response<AnyBody> {
+    fn watch(&self, since: usize) -> Response<ResponseBody> {
         let begin = (self.clone(), self.changed.subscribe(), since, self.state().epoch);
         let events = stream::unfold(begin, |(store, mut changed, told, epoch)| async move {
             loop {
@@ -142,7 +142,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-fn whole(object: &Value) -> Response<AnyBody> {
+fn whole(object: &Value) -> Response<ResponseBody> {
     let body = Full::new(Bytes::from(object.to_string())).boxed_unsync();
     Response::builder().header(header::CONTENT_TYPE, "application/json").body(body).unwrap()
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::TestPlugin;
-use credlet_testkit::server::AnyBody;
+use credlet_testkit::server::ResponseBody;
 use futures::SinkExt as _;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt as _, Empty};
@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use crate::{TestCluster, within};
 
 /// The server's side: a program that says hello and ends well.
-pub(crate) async fn hello(mut request: Request<Incoming>) -> Response<AnyBody> {
+pub(crate) async fn hello(mut request: Request<Incoming>) -> Response<ResponseBody> {
     let key = derive_accept_key(request.headers()[header::SEC_WEBSOCKET_KEY].as_bytes());
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {

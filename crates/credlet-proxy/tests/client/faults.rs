@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use bytes::Bytes;
 use credlet_exec::ManualClock;
 use credlet_testkit::plugin::{TestPlugin, wait_for_end};
-use credlet_testkit::server::FaultOrder;
+use credlet_testkit::server::Fault;
 use http_body_util::Full;
 
 use super::*;
@@ -138,11 +138,11 @@ async fn killed_proxy_costs_one_run_and_no_read() {
         }
         let plugin = plugin.hangs();
         let client = sandbox.client(&plugin);
-        sandbox.server.next(2 * EACH, FaultOrder::Stall);
+        sandbox.server.inject(2 * EACH, Fault::Stall);
         let requests = [Method::GET, Method::POST].map(|method| {
             std::iter::repeat_with(|| spawn(&client, method.clone(), "/echo")).take(EACH).collect::<Vec<_>>()
         });
-        within(sandbox.server.until(|counts| counts.requests == 2 * EACH)).await;
+        within(sandbox.server.wait_for(|counts| counts.requests == 2 * EACH)).await;
         kill(plugin.pids()[0]);
         let [reads, writes] = requests;
         for read in reads {
@@ -173,9 +173,9 @@ async fn sent_write_is_not_retried() {
             assert_eq!(get(&client).await, StatusCode::OK);
         }
         let earlier = sandbox.server.counts().requests;
-        sandbox.server.next(1, FaultOrder::Stall);
+        sandbox.server.inject(1, Fault::Stall);
         let request = spawn(&client, method.clone(), "/echo");
-        within(sandbox.server.until(|counts| counts.requests > earlier)).await;
+        within(sandbox.server.wait_for(|counts| counts.requests > earlier)).await;
         kill(plugin.pids()[0]);
         match within(request).await.unwrap() {
             Ok(response) => assert!(goes_through && response.status() == StatusCode::OK, "{method}"),

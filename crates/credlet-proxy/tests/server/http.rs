@@ -11,7 +11,7 @@ use bytes::Bytes;
 use credlet_proxy::sign::BodyDigestRule;
 use credlet_testkit::ca::TestCa;
 use credlet_testkit::logs::LeakCheck;
-use credlet_testkit::server::{FakeApiServer as Upstream, FaultOrder};
+use credlet_testkit::server::{FakeApiServer as Upstream, Fault};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
@@ -339,7 +339,7 @@ async fn errors_are_marked_status_objects() {
     let proxy = TestProxy::start(FakeSigner::token(token.expose()), &upstream, &ca).await;
     // The API server's own response passes unchanged.
     for code in [307, 401, 403, 404, 429, 500, 503] {
-        upstream.next(1, FaultOrder::Status(code));
+        upstream.inject(1, Fault::Status(code));
         let response = proxy.send(proxy.get("/version")).await;
         assert_eq!(response.status().as_u16(), code);
         assert!(response.headers().get("exec-proxy-error").is_none());
@@ -362,7 +362,7 @@ async fn aborted_response_is_flushed_then_aborted() {
     let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).alpn(["http/1.1"]).start();
     let proxy = TestProxy::start(FakeSigner::nothing(), &upstream, &ca).await;
-    upstream.next(1, FaultOrder::CutMidBody);
+    upstream.inject(1, Fault::CutMidBody);
     let answer = proxy.raw(format!("GET /version HTTP/1.1\r\nHost: {}\r\n\r\n", proxy.authority)).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {answer:?}"));
     assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("content-length: 32768"), "{head}");

@@ -11,7 +11,7 @@ use credlet_proxy::sign::{ExecSigner, FileSigner, HeaderSigner, SignError, SignF
 use credlet_testkit::ca::TestCa;
 use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::TestPlugin;
-use credlet_testkit::server::{ClientCertificates, FakeApiServer as Upstream, FaultOrder};
+use credlet_testkit::server::{ClientCertificates, FakeApiServer as Upstream, Fault};
 use http::{Request, StatusCode};
 
 use crate::support::{FakeSigner, TestProxy, text, whole, within};
@@ -88,7 +88,7 @@ async fn retry_needs_a_replayable_body() {
     let ca = TestCa::new();
     let upstream = Upstream::setup(&ca).start();
     let proxy = TestProxy::start(RetryingSigner(FakeSigner::nothing()), &upstream, &ca).await;
-    upstream.next(10, FaultOrder::Status(401));
+    upstream.inject(10, Fault::Status(401));
     assert_eq!(proxy.send(proxy.get("/version")).await.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(upstream.counts().requests, 2);
     let post = Request::post("/echo").header("host", &proxy.authority).body(whole("once")).unwrap();

@@ -151,7 +151,7 @@ async fn removed_key_closes_connections() {
     let counts = upstream.counts();
     assert_eq!((counts.connections, counts.resumed_handshakes), (2, 0));
     assert_eq!(card.button.signatures.load(Relaxed), 2, "the key is asked again");
-    within(upstream.until(|counts| counts.open_connections == 1)).await;
+    within(upstream.wait_for(|counts| counts.open_connections == 1)).await;
     assert_eq!(within(proxy.send(proxy.get("/version"))).await.status(), StatusCode::OK);
     assert_eq!(upstream.counts().connections, 2, "once");
 }

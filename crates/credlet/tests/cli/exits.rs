@@ -2,7 +2,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use credlet_testkit::plugin::{TestPlugin, wait_for_end};
-use credlet_testkit::server::FaultOrder;
+use credlet_testkit::server::Fault;
 
 use super::support::{Sandbox, exec};
 
@@ -68,7 +68,7 @@ fn four_is_denied_by_policy() {
 #[test]
 fn five_is_timed_out() {
     let home = Sandbox::with_user("{token: t}");
-    home.server.next(1, FaultOrder::Stall);
+    home.server.inject(1, Fault::Stall);
     let output = home.run(&["get", "/readyz", "--request-timeout=50ms"]);
     assert!(output.failure(5).starts_with("error: request timed out after 50ms\n"), "{output:?}");
     let plugin = TestPlugin::new().hangs();

@@ -1,7 +1,7 @@
 use std::io::{BufRead as _, BufReader};
 
 use credlet_testkit::plugin::{OutputStream, TestPlugin};
-use credlet_testkit::server::FaultOrder;
+use credlet_testkit::server::Fault;
 
 use super::support::{Sandbox, exec};
 
@@ -61,7 +61,7 @@ fn prints_message_of_a_status() {
     let home = Sandbox::with_user("{token: t}");
     let output = home.run(&["get", "/nothing/here"]);
     assert_eq!(output.failure(1), "error: the server returned 404 Not Found: Not Found\n");
-    home.server.next(1, FaultOrder::Status(403));
+    home.server.inject(1, Fault::Status(403));
     let output = home.run(&["get", "/readyz"]);
     assert!(output.failure(1).contains("hint: run `credlet whoami`"), "{output:?}");
 }
@@ -96,7 +96,7 @@ fn reports_full_disk() {
 #[test]
 fn reports_truncated_body() {
     let home = Sandbox::with_user("{token: t}");
-    home.server.next(1, FaultOrder::CutMidBody);
+    home.server.inject(1, Fault::CutMidBody);
     let output = home.run(&["get", "/readyz"]);
     assert_eq!(output.code, Some(6), "{output:?}");
     assert!(output.stderr.starts_with("error: "), "{output:?}");

@@ -1,44 +1,35 @@
 //! API server that reports its clients, holds watches open, and sends GOAWAY or drops connections on request.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use credlet_testkit::ca::{TestCa, TestIdentity};
-use http::{HeaderMap, Request, Response, StatusCode};
+use credlet_testkit::server::{ClientCertificates, FakeApiServer, RequestContext, ResponseBody};
+use http::{Request, Response, StatusCode};
 use http_body_util::channel::Channel;
-use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{HandshakeKind, RootCertStore, ServerConfig, SupportedProtocolVersion};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, broadcast, watch};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+use hyper_util::rt::TokioIo;
+use tokio::sync::{Notify, broadcast};
 
 pub(crate) struct FakeServer {
     pub(crate) ca: TestCa,
     pub(crate) at: SocketAddr,
     pub(crate) seen: Arc<Observations>,
-    accepting: tokio::task::JoinHandle<()>,
+    server: FakeApiServer,
 }
 
-pub(crate) const TLS12: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12];
-pub(crate) const TLS13: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
-
-/// FakeServerOptions of the server.
+/// Options of the server.
 pub(crate) struct FakeServerOptions {
     /// Value of SETTINGS_MAX_CONCURRENT_STREAMS.
     pub(crate) streams: u32,
     pub(crate) alpn: Vec<&'static str>,
-    pub(crate) versions: &'static [&'static SupportedProtocolVersion],
-    /// FakeServer certificate. Default: one of its own CA.
+    /// TLS 1.2 instead of 1.3.
+    pub(crate) tls12: bool,
+    /// Server certificate. Default: one of its own CA.
     pub(crate) identity: Option<TestIdentity>,
     /// Whether client certificates are required.
     pub(crate) mutual: bool,
@@ -48,36 +39,18 @@ pub(crate) struct FakeServerOptions {
 
 impl Default for FakeServerOptions {
     fn default() -> Self {
-        Self {
-            streams: 100,
-            alpn: vec!["h2", "http/1.1"],
-            versions: rustls::DEFAULT_VERSIONS,
-            identity: None,
-            mutual: false,
-            port: 0,
-        }
+        Self { streams: 100, alpn: vec!["h2", "http/1.1"], tls12: false, identity: None, mutual: false, port: 0 }
     }
 }
 
-/// Observations of the server and commands to it.
+/// Observations of the handler and commands to it.
 pub(crate) struct Observations {
-    pub(crate) accepted: AtomicUsize,
-    pub(crate) resumed: AtomicUsize,
-    /// Number of open connections.
-    pub(crate) live: AtomicUsize,
     /// Number of arrivals of each body at `/once`.
     pub(crate) arrived: Mutex<HashMap<String, usize>>,
     /// Number of requests waiting at `/slow`.
     pub(crate) waiting: AtomicUsize,
     pub(crate) answer_slow: Notify,
-    orders: watch::Sender<(u64, Order)>,
     events: broadcast::Sender<Bytes>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Goodbye,
-    Die,
 }
 
 impl FakeServer {
@@ -90,64 +63,55 @@ impl FakeServer {
     }
 
     pub(crate) async fn under(ca: TestCa, options: FakeServerOptions) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", options.port)).await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(tls(&ca, &options)));
         let seen = Arc::new(Observations {
-            accepted: AtomicUsize::new(0),
-            resumed: AtomicUsize::new(0),
-            live: AtomicUsize::new(0),
             arrived: Mutex::default(),
             waiting: AtomicUsize::new(0),
             answer_slow: Notify::new(),
-            orders: watch::Sender::new((0, Order::Goodbye)),
             events: broadcast::Sender::new(64),
         });
         let state = seen.clone();
-        let accepting = tokio::spawn(async move {
-            loop {
-                let Ok((tcp, _)) = listener.accept().await else { continue };
-                tcp.set_nodelay(true).unwrap();
-                let number = state.accepted.fetch_add(1, SeqCst) + 1;
-                let (acceptor, state) = (acceptor.clone(), state.clone());
-                tokio::spawn(async move {
-                    // Commands from here on reach this connection, also during its handshake.
-                    let mut orders = state.orders.subscribe();
-                    if let Ok(stream) = acceptor.accept(tcp).await {
-                        state.live.fetch_add(1, SeqCst);
-                        serve(stream, &state, number, &mut orders, options.streams).await;
-                        state.live.fetch_sub(1, SeqCst);
-                    }
-                });
-            }
-        });
-        Self { ca, at, seen, accepting }
+        let mut setup = FakeApiServer::setup(&ca)
+            .max_concurrent_streams(options.streams)
+            .alpn(options.alpn)
+            .at(([127, 0, 0, 1], options.port).into())
+            .handler(move |request, context| answer(request, context, state.clone()));
+        if options.tls12 {
+            setup = setup.tls12_only();
+        }
+        if options.mutual {
+            setup = setup.client_certificates(ClientCertificates::Required);
+        }
+        if let Some(identity) = options.identity {
+            setup = setup.identity(identity);
+        }
+        let server = setup.start();
+        Self { ca, at: server.address(), seen, server }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("https://{}", self.at)
+        self.server.url()
     }
 
     pub(crate) fn accepted(&self) -> usize {
-        self.seen.accepted.load(SeqCst)
+        self.server.counts().connections
     }
 
     pub(crate) fn live(&self) -> usize {
-        self.seen.live.load(SeqCst)
+        self.server.counts().open_connections
     }
 
     pub(crate) fn resumed(&self) -> usize {
-        self.seen.resumed.load(SeqCst)
+        self.server.counts().resumed_handshakes
     }
 
     /// Sends GOAWAY on every open connection. Requests in flight continue.
     pub(crate) fn send_goaway(&self) {
-        self.order(Order::Goodbye);
+        self.server.go_away();
     }
 
     /// Drops every open connection immediately.
     pub(crate) fn drop_connections(&self) {
-        self.order(Order::Die);
+        self.server.close_connections();
     }
 
     /// Sends an event to all watches.
@@ -157,92 +121,18 @@ impl FakeServer {
 
     /// Stops listening and drops every connection.
     pub(crate) async fn stop(self) -> TestCa {
-        self.accepting.abort();
-        self.drop_connections();
-        let _ = self.accepting.await;
-        super::until(|| self.seen.live.load(SeqCst) == 0).await;
+        self.server.stop().await;
         self.ca
     }
-
-    fn order(&self, order: Order) {
-        self.seen.orders.send_modify(|current| *current = (current.0 + 1, order));
-    }
 }
-
-fn tls(ca: &TestCa, options: &FakeServerOptions) -> ServerConfig {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(ca.der()).unwrap();
-    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    let clients = if options.mutual { clients } else { clients.allow_unauthenticated() };
-    let own = options.identity.clone().unwrap_or_else(|| ca.server().issue());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(options.versions)
-        .unwrap()
-        .with_client_cert_verifier(clients.build().unwrap())
-        .with_single_cert(vec![own.cert_der()], own.key_der())
-        .unwrap();
-    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
-    config.alpn_protocols = options.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    config
-}
-
-async fn serve(
-    stream: TlsStream<TcpStream>,
-    state: &Arc<Observations>,
-    number: usize,
-    orders: &mut watch::Receiver<(u64, Order)>,
-    streams: u32,
-) {
-    let tls = stream.get_ref().1;
-    if tls.handshake_kind() == Some(HandshakeKind::Resumed) {
-        state.resumed.fetch_add(1, SeqCst);
-    }
-    let user = tls.peer_certificates().and_then(|chain| chain.first()).map_or("nobody".into(), |der| {
-        let (_, certificate) = x509_parser::parse_x509_certificate(der).unwrap();
-        certificate.subject().iter_common_name().next().unwrap().as_str().unwrap().to_owned()
-    });
-    let http2 = tls.alpn_protocol() == Some(b"h2");
-    let service = service_fn(move |request| {
-        let (state, user) = (state.clone(), user.clone());
-        async move { Ok::<_, Infallible>(answer(request, &state, &user, number, http2).await) }
-    });
-    macro_rules! run {
-        ($connection:expr) => {{
-            let mut connection = std::pin::pin!($connection);
-            loop {
-                tokio::select! {
-                    _ = connection.as_mut() => return,
-                    _ = orders.changed() => match orders.borrow_and_update().1 {
-                        Order::Die => return,
-                        Order::Goodbye => connection.as_mut().graceful_shutdown(),
-                    }
-                }
-            }
-        }};
-    }
-    let io = TokioIo::new(stream);
-    if http2 {
-        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        builder.timer(TokioTimer::new()).max_concurrent_streams(streams);
-        run!(builder.serve_connection(io, service))
-    } else {
-        let mut builder = hyper::server::conn::http1::Builder::new();
-        builder.timer(TokioTimer::new());
-        run!(builder.serve_connection(io, service).with_upgrades())
-    }
-}
-
-type FakeResponse = Response<BoxBody<Bytes, Infallible>>;
 
 async fn answer(
     mut request: Request<Incoming>,
-    state: &Observations,
-    user: &str,
-    number: usize,
-    http2: bool,
-) -> FakeResponse {
-    let token = token(request.headers());
+    context: RequestContext,
+    state: Arc<Observations>,
+) -> Response<ResponseBody> {
+    let client = context.record;
+    let (user, token) = (client.common_name().unwrap_or("nobody"), client.bearer().unwrap_or("none"));
     match request.uri().path() {
         // All events, after a first one that marks the start.
         "/watch" => {
@@ -256,13 +146,13 @@ async fn answer(
                     }
                 }
             });
-            Response::new(body.boxed())
+            Response::new(body.boxed_unsync())
         }
         // More than the client reads.
         "/flood" => {
             let (mut sender, body) = Channel::new(1);
             tokio::spawn(async move { while sender.send_data(Bytes::from_static(&[b'x'; 16384])).await.is_ok() {} });
-            Response::new(body.boxed())
+            Response::new(body.boxed_unsync())
         }
         "/once" => {
             // A truncated body has not arrived.
@@ -279,8 +169,8 @@ async fn answer(
             whole(format!("{user} {token}"))
         }
         "/length" => {
-            let body = request.body_mut().collect().await.unwrap().to_bytes();
-            whole(body.len().to_string())
+            let body = request.into_body().collect().await;
+            whole(body.map_or_else(|error| error.to_string(), |body| body.to_bytes().len().to_string()))
         }
         // Echoes after an upgrade.
         "/echo" => {
@@ -298,15 +188,13 @@ async fn answer(
             response.headers_mut().insert("upgrade", "echo".parse().unwrap());
             response
         }
-        _ => whole(format!("{user} {token} connection={number} h2={http2}")),
+        _ => {
+            let (number, http2) = (client.connection, client.alpn.as_deref() == Some("h2"));
+            whole(format!("{user} {token} connection={number} h2={http2}"))
+        }
     }
 }
 
-fn token(headers: &HeaderMap) -> String {
-    let header = headers.get("authorization").map_or("", |value| value.to_str().unwrap());
-    header.strip_prefix("Bearer ").unwrap_or("none").to_owned()
-}
-
-fn whole(text: impl Into<Bytes>) -> FakeResponse {
-    Response::new(Full::new(text.into()).boxed())
+fn whole(text: impl Into<Bytes>) -> Response<ResponseBody> {
+    Response::new(Full::new(text.into()).boxed_unsync())
 }

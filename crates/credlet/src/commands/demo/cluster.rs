@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use credlet_apiserver::StartError;
+use credlet_apiserver::ca::CertificateError;
+use credlet_apiserver::token::KeyError;
 use credlet_client::{AuthenticatorRegistry, Client, ClientOptions};
 use credlet_exec::{Clock, Platform, StderrSink, SystemClock, SystemEnv, SystemRunner};
 use credlet_http::CryptoBackend;
@@ -16,7 +19,7 @@ use serde_json::json;
 
 use super::issuer::{CredentialKind, DemoIssuer, IssuerConfig, IssuerListener};
 use super::plugin::{CREDENTIAL_KIND, ISSUER};
-use super::server::{DemoApiServer, RequestLog};
+use super::server::{DemoApiServer, ResponseLog};
 use super::state::DemoState;
 use crate::args::GlobalArgs;
 use crate::error::CliError;
@@ -26,16 +29,12 @@ use crate::error::CliError;
 pub(super) enum SetupError {
     #[error("failed to create a directory, socket or port")]
     System(#[from] io::Error),
-    #[error("failed to generate a key")]
-    Key,
-    #[error("failed to issue a certificate")]
-    Certificate(#[from] rcgen::Error),
-    #[error("invalid certificate")]
-    Pem(#[from] rustls_pki_types::pem::Error),
-    #[error("failed to configure TLS")]
-    Tls(#[from] rustls::Error),
-    #[error("failed to build the client certificate verifier")]
-    TokenVerifier(#[from] rustls::server::VerifierBuilderError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error(transparent)]
+    Server(#[from] StartError),
 }
 
 impl From<SetupError> for CliError {
@@ -58,7 +57,7 @@ impl DemoCluster {
         terms: IssuerConfig,
         state: Arc<DemoState>,
         changes_every: Duration,
-        log: Box<RequestLog>,
+        log: Box<ResponseLog>,
     ) -> Result<Self, SetupError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         // Private: every process that can connect to the issuer's socket receives credentials.
@@ -67,8 +66,7 @@ impl DemoCluster {
         let issuer = Arc::new(DemoIssuer::new(Arc::clone(&clock), terms, state)?);
         let socket = dir.path().join("issuer");
         let listening = issuer.listen(&socket)?;
-        let server =
-            DemoApiServer::start(issuer.authority(), issuer.signer().verifier(), clock, changes_every, log).await?;
+        let server = DemoApiServer::start(issuer.authority(), issuer.signer().verifier(), clock, changes_every, log)?;
         let cluster = Self { server, issuer, _listening: listening, dir };
         write(&cluster.ca_file(), issuer_pem(&cluster))?;
         write(&cluster.kubeconfig(), &cluster.kubeconfig_text(&socket)?)?;

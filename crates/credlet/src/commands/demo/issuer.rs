@@ -7,18 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credlet_api::Secret;
+use credlet_apiserver::ca::{CertificateAuthority, CertificateError, Identity};
+use credlet_apiserver::token::{TokenClaims, TokenSigner};
 use credlet_exec::Clock;
 use credlet_platform::local_socket::{LocalListener, LocalStream, SocketAccess};
 use jiff::Timestamp;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::ca::{DemoCa, PemKeyPair};
 use super::cluster::SetupError;
 use super::state::DemoState;
-use super::token::{TokenClaims, TokenSigner};
 
 pub(super) const GROUP: &str = "demo";
+
+/// Claim `iss` of the tokens.
+const TOKEN_ISSUER: &str = "credlet demo";
 
 /// Kind of a credential. Each kind belongs to one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub(super) struct IssuerConfig {
 
 /// Signs tokens and certificates.
 pub(super) struct DemoIssuer {
-    authority: DemoCa,
+    authority: CertificateAuthority,
     signer: TokenSigner,
     clock: Arc<dyn Clock>,
     terms: IssuerConfig,
@@ -69,12 +72,12 @@ pub(super) struct DemoIssuer {
 
 impl DemoIssuer {
     pub(super) fn new(clock: Arc<dyn Clock>, terms: IssuerConfig, state: Arc<DemoState>) -> Result<Self, SetupError> {
-        let authority = DemoCa::new("credlet demo authority", clock.now())?;
-        let signer = TokenSigner::new().map_err(|_| SetupError::Key)?;
+        let authority = CertificateAuthority::with_clock("credlet demo authority", Arc::clone(&clock))?;
+        let signer = TokenSigner::new()?.with_issuer(TOKEN_ISSUER);
         Ok(Self { authority, signer, clock, terms, state })
     }
 
-    pub(super) fn authority(&self) -> &DemoCa {
+    pub(super) fn authority(&self) -> &CertificateAuthority {
         &self.authority
     }
 
@@ -124,21 +127,22 @@ impl DemoIssuer {
             }
             CredentialKind::Certificate => {
                 let expires = now + self.terms.certificate_lifetime;
-                let PemKeyPair { certificate, key } = self.certificate(expires).ok()?;
-                Secret::new(format!("{}\n{certificate}\n\n{}", expires.as_second(), key.expose()))
+                let identity = self.certificate(expires).ok()?;
+                let (certificate, key) = (identity.cert_pem(), identity.key_pem());
+                Secret::new(format!("{}\n{certificate}\n\n{key}", expires.as_second()))
             }
         })
     }
 
     pub(super) fn token(&self, id: &str, expires: Timestamp) -> Secret {
-        let claims =
-            TokenClaims { id: id.into(), user: CredentialKind::Token.user().into(), group: GROUP.into(), expires };
+        let (user, groups) = (CredentialKind::Token.user().into(), vec![GROUP.into()]);
+        let claims = TokenClaims { id: id.into(), user, groups, expires };
         self.signer.sign(&claims, self.clock.now())
     }
 
-    pub(super) fn certificate(&self, expires: Timestamp) -> Result<PemKeyPair, rcgen::Error> {
+    pub(super) fn certificate(&self, expires: Timestamp) -> Result<Identity, CertificateError> {
         let from = expires - Duration::from_secs(3600);
-        self.authority.client(CredentialKind::Certificate.user(), GROUP, from, expires)
+        self.authority.client(CredentialKind::Certificate.user()).organizations([GROUP]).valid(from, expires).issue()
     }
 }
 

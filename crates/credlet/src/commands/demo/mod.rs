@@ -4,7 +4,6 @@
 //! The [`traffic`] comes from clients that are built like that of `credlet get`, from the kubeconfig of the [`cluster`]. The [`server`]
 //! authenticates every request. The [`scenario`] runs the steps; all parts record events in the [`state`], which [`render`] prints.
 
-mod ca;
 mod cluster;
 mod issuer;
 mod latency;
@@ -14,13 +13,14 @@ mod scenario;
 mod serve;
 mod server;
 mod state;
-mod token;
 mod traffic;
 
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use credlet_apiserver::ResponseRecord;
 
 use self::cluster::DemoCluster;
 use self::issuer::IssuerConfig;
@@ -71,7 +71,7 @@ async fn show(args: DemoArgs) -> Outcome {
     let state = Arc::new(DemoState::new(&scenario::CHECKS));
     let terms = IssuerConfig { only_once: args.break_renewal, ..TERMS };
     let log = Arc::clone(&state);
-    let log = Box::new(move |record: &server::RequestRecord| log.record_authn(record));
+    let log = Box::new(move |record: &ResponseRecord<'_>| log.record_authn(record));
     let cluster = DemoCluster::build(terms, Arc::clone(&state), FRAME * 3, log).await?;
     let mut renderer = Renderer::new(&state.snapshot(), args.record.is_some());
     {

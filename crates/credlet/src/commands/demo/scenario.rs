@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use credlet_apiserver::ca::{CertificateAuthority, Identity};
+use credlet_apiserver::token::{TokenClaims, TokenSigner};
 use credlet_exec::{Clock as _, SystemClock};
 use http::StatusCode;
 use serde_json::json;
 
-use super::ca::DemoCa;
 use super::cluster::{DemoCluster, SetupError};
 use super::issuer::{CredentialKind, GROUP};
 use super::state::{DemoSnapshot, DemoState};
-use super::token::{TokenClaims, TokenSigner};
 use super::traffic::{self, TrafficGenerator};
 use crate::error::CliError;
 
@@ -121,15 +121,15 @@ async fn check_rejection(cluster: &DemoCluster, state: &DemoState) -> Result<(),
     let (past, future) = (now - Duration::from_secs(2), now + Duration::from_secs(60));
     let user = CredentialKind::Certificate.user();
     let expired = cluster.issuer.certificate(past).map_err(SetupError::from)?;
-    let stranger = DemoCa::new("credlet demo authority", now).map_err(SetupError::from)?;
-    let foreign = stranger.client(user, GROUP, past, future).map_err(SetupError::from)?;
-    let claims = TokenClaims { id: "forged".into(), user: user.into(), group: GROUP.into(), expires: future };
-    let forged = TokenSigner::new().map_err(|_| SetupError::Key)?.sign(&claims, now);
-    let pair = |pair: &super::ca::PemKeyPair| {
+    let stranger = CertificateAuthority::new("credlet demo authority").map_err(SetupError::from)?;
+    let foreign = stranger.client(user).organizations([GROUP]).valid(past, future).issue().map_err(SetupError::from)?;
+    let claims = TokenClaims { id: "forged".into(), user: user.into(), groups: vec![GROUP.into()], expires: future };
+    let forged = TokenSigner::new().map_err(SetupError::from)?.sign(&claims, now);
+    let pair = |pair: &Identity| {
         let encoded = |text: &str| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
         json!({
-            "client-certificate-data": encoded(&pair.certificate),
-            "client-key-data": encoded(pair.key.expose()),
+            "client-certificate-data": encoded(pair.cert_pem()),
+            "client-key-data": encoded(pair.key_pem()),
         })
     };
     let users = [

@@ -3,9 +3,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use credlet_apiserver::ResponseRecord;
+
 use super::cluster::DemoCluster;
 use super::issuer::CredentialKind;
-use super::server::RequestRecord;
 use crate::printer::Printer;
 
 /// Prints commands to try.
@@ -34,13 +35,16 @@ Press Ctrl-C to stop it and remove its files."
 }
 
 /// Logs a request on standard error.
-pub(super) fn log(record: &RequestRecord) {
-    let user = match &record.user {
-        Ok(user) => format!("{} ({})", user.name, short(&user.credential.to_string())),
+pub(super) fn log(record: &ResponseRecord<'_>) {
+    let user = match record.user {
+        Ok(user) => {
+            let credential = user.credential.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("{} ({})", user.name, short(&credential))
+        }
         Err(refusal) => refusal.to_string(),
     };
-    let RequestRecord { method, path, code, .. } = record;
-    let line = format!("{} {method} {path}  {user}\n", code.as_u16());
+    let (method, path) = (&record.request.method, record.request.path_only());
+    let line = format!("{} {method} {path}  {user}\n", record.status.as_u16());
     // A closed standard error is ignored. The path is untrusted.
     let line = format!("{}\n", credlet_api::escape_line(line.trim_end()));
     let _ = std::io::stderr().lock().write_all(line.as_bytes());

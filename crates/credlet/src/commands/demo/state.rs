@@ -3,12 +3,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use credlet_apiserver::ResponseRecord;
+use credlet_apiserver::authn::{AuthnFailure, CredentialId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::issuer::CredentialKind;
 use super::latency::LatencyHistogram;
-use super::server::{AuthnFailure, CredentialId, RequestRecord};
 
 /// Time per column of the time line.
 pub(super) const SLICE: Duration = Duration::from_millis(200);
@@ -115,12 +116,13 @@ impl DemoState {
     }
 
     /// Records the authentication of a request by the server.
-    pub(super) fn record_authn(&self, record: &RequestRecord) {
-        self.update(|snapshot, now| match &record.user {
+    pub(super) fn record_authn(&self, record: &ResponseRecord<'_>) {
+        self.update(|snapshot, now| match record.user {
             Ok(user) => {
                 let (kind, id) = match &user.credential {
-                    CredentialId::Token(id) => (CredentialKind::Token, id),
-                    CredentialId::Certificate(id) => (CredentialKind::Certificate, id),
+                    Some(CredentialId::Token(id)) => (CredentialKind::Token, id),
+                    Some(CredentialId::Certificate(id)) => (CredentialKind::Certificate, id),
+                    None => return,
                 };
                 let uses = &mut snapshot.history(kind).uses;
                 // Requests in flight when a credential is replaced may arrive after the first with the new one.

@@ -1,5 +1,15 @@
-//! Maps paths to responses.
+//! The default handler: version, discovery, namespaces with list and watch, and `SelfSubjectReview`.
+//!
+//! Enough for `kubectl get namespaces --watch`, `kubectl auth whoami`, `kubectl version` and clients that refresh credentials.
+//! There is no authorization: every authenticated user may read everything, and nobody may impersonate.
 
+mod documents;
+mod namespaces;
+mod query;
+
+use std::sync::Arc;
+
+use credlet_platform::Clock;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -7,11 +17,11 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use super::authn::AuthenticatedUser;
-use super::documents;
-use super::namespaces::NamespaceStore;
-use super::query::{QueryParams, ResponseForm};
-use super::response::{self, ResponseBody, StatusError};
+pub use self::namespaces::NamespaceStore;
+use self::query::{QueryParams, ResponseForm};
+use crate::authn::AuthenticatedUser;
+use crate::response::{self, ResponseBody, StatusError};
+use crate::server::{Handler, RequestContext, ResponseFuture};
 
 /// Request body limit of kube-apiserver.
 const MAX_BODY: usize = 3 << 20;
@@ -19,7 +29,7 @@ const MAX_BODY: usize = 3 << 20;
 /// A resource of the server.
 enum ApiResource<'a> {
     Health,
-    Document(fn() -> Value),
+    Document(fn(&str) -> Value),
     Namespaces,
     Namespace(&'a str),
     SelfSubjectReviews,
@@ -54,11 +64,54 @@ impl<'a> ApiResource<'a> {
     }
 }
 
+/// Handler that serves namespaces.
+///
+/// | path | response |
+/// |---|---|
+/// | `/readyz`, `/livez`, `/healthz` | `ok` |
+/// | `/version`, `/`, `/api`, `/api/v1`, `/apis`, `/apis/authentication.k8s.io[/v1]` | version and discovery |
+/// | `/api/v1/namespaces`, `/api/v1/namespaces/NAME` | objects or, by `Accept`, tables; `watch`, `fieldSelector=metadata.name=NAME` |
+/// | `POST /apis/authentication.k8s.io/v1/selfsubjectreviews` | the authenticated user |
+/// | `/openapi/v2`, `/openapi/v3` | empty documents |
+#[derive(Clone, Debug)]
+pub struct NamespaceApi {
+    namespaces: NamespaceStore,
+    name: Arc<str>,
+}
+
+impl NamespaceApi {
+    /// Serves the namespaces of a new cluster.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_namespaces(NamespaceStore::new(clock))
+    }
+
+    /// Serves these namespaces.
+    pub fn with_namespaces(namespaces: NamespaceStore) -> Self {
+        Self { namespaces, name: "credlet-apiserver".into() }
+    }
+
+    /// Sets the name of the server, which appears in `/version`. Default: `credlet-apiserver`.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+}
+
+impl Handler for NamespaceApi {
+    fn handle(&self, request: Request<Incoming>, context: RequestContext) -> ResponseFuture {
+        let api = self.clone();
+        Box::pin(async move {
+            let routed = respond(request, &context.user, &api).await;
+            routed.unwrap_or_else(StatusError::into_response)
+        })
+    }
+}
+
 /// Returns the response to an authenticated user.
-pub(super) async fn respond(
+async fn respond(
     request: Request<Incoming>,
     user: &AuthenticatedUser,
-    namespaces: &NamespaceStore,
+    api: &NamespaceApi,
 ) -> Result<Response<ResponseBody>, StatusError> {
     let (parts, body) = request.into_parts();
     if let Some(wanted) = parts.headers.get("impersonate-user") {
@@ -77,17 +130,17 @@ pub(super) async fn respond(
         ApiResource::Health => Ok(response::text("ok")),
         ApiResource::Document(document) => {
             form(&parts.headers, false)?;
-            Ok(response::object(StatusCode::OK, &document()))
+            Ok(response::object(StatusCode::OK, &document(&api.name)))
         }
         ApiResource::Namespaces => {
             let (query, form) = (query(&parts), form(&parts.headers, true)?);
             if query.is_set("watch") {
-                return Ok(response::stream(namespaces.watch(&query, form)?));
+                return Ok(response::stream(api.namespaces.watch(&query, form)?));
             }
-            Ok(response::object(StatusCode::OK, &namespaces.list(&query, form)?))
+            Ok(response::object(StatusCode::OK, &api.namespaces.list(&query, form)?))
         }
         ApiResource::Namespace(name) => {
-            Ok(response::object(StatusCode::OK, &namespaces.get(name, form(&parts.headers, true)?)?))
+            Ok(response::object(StatusCode::OK, &api.namespaces.get(name, form(&parts.headers, true)?)?))
         }
         ApiResource::SelfSubjectReviews => {
             form(&parts.headers, false)?;
@@ -149,16 +202,14 @@ fn is_review_in_protobuf(body: &[u8]) -> Option<bool> {
 }
 
 fn review(user: &AuthenticatedUser) -> Value {
+    let mut info = json!({ "username": user.name, "groups": user.groups });
+    if let Some(credential) = &user.credential {
+        info["extra"] = json!({ "authentication.kubernetes.io/credential-id": [credential.to_string()] });
+    }
     json!({
         "kind": "SelfSubjectReview",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": { "creationTimestamp": null },
-        "status": {
-            "userInfo": {
-                "username": user.name,
-                "groups": user.groups,
-                "extra": { "authentication.kubernetes.io/credential-id": [user.credential.to_string()] },
-            },
-        },
+        "status": { "userInfo": info },
     })
 }

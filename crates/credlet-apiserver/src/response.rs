@@ -1,4 +1,13 @@
 //! Responses, and the `Status` object of an error.
+//!
+//! ```
+//! use credlet_apiserver::response::{self, StatusError};
+//! use http::StatusCode;
+//!
+//! let response = response::object(StatusCode::OK, &serde_json::json!({ "kind": "PodList", "apiVersion": "v1", "items": [] }));
+//! assert_eq!(response.headers()["content-type"], "application/json");
+//! assert_eq!(StatusError::UnknownPath.into_response().status(), 404);
+//! ```
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -8,19 +17,20 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
 /// Body of a response.
-pub(super) type ResponseBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+pub type ResponseBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// Returns a response with a JSON body.
-pub(super) fn object(code: StatusCode, object: &Value) -> Response<ResponseBody> {
+pub fn object(code: StatusCode, object: &Value) -> Response<ResponseBody> {
     whole(code, "application/json", format!("{object}\n"))
 }
 
-pub(super) fn text(text: &'static str) -> Response<ResponseBody> {
-    whole(StatusCode::OK, "text/plain; charset=utf-8", text.to_owned())
+/// Returns a response with a plain text body.
+pub fn text(text: impl Into<String>) -> Response<ResponseBody> {
+    whole(StatusCode::OK, "text/plain; charset=utf-8", text.into())
 }
 
-/// Returns a response with a streamed body.
-pub(super) fn stream(body: ResponseBody) -> Response<ResponseBody> {
+/// Returns a response with a streamed JSON body, for watches.
+pub fn stream(body: ResponseBody) -> Response<ResponseBody> {
     with_headers(StatusCode::OK, "application/json", body)
 }
 
@@ -37,10 +47,12 @@ fn with_headers(code: StatusCode, media_type: &'static str, body: ResponseBody) 
 }
 
 /// An error response.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum StatusError {
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StatusError {
     /// 400 with a message.
     BadRequest(String),
+    /// 401.
     Unauthorized,
     /// 403 with a message.
     Forbidden(String),
@@ -50,6 +62,7 @@ pub(super) enum StatusError {
     UnknownNamespace(String),
     /// 405 with the allowed method.
     MethodNotAllowed {
+        /// Value of the header `Allow`.
         allowed: &'static str,
     },
     /// 406: responses are JSON.
@@ -58,10 +71,13 @@ pub(super) enum StatusError {
     TooLarge,
     /// 415: only JSON and the protobuf envelope are supported.
     UnsupportedMediaType,
+    /// Any status, with its canonical phrase as message and reason.
+    Other(StatusCode),
 }
 
 impl StatusError {
-    pub(super) fn into_response(self) -> Response<ResponseBody> {
+    /// Returns the response: a `Status` object as kube-apiserver encodes it.
+    pub fn into_response(self) -> Response<ResponseBody> {
         let (code, reason) = self.code_and_reason();
         let status = json!({
             "kind": "Status",
@@ -84,8 +100,8 @@ impl StatusError {
     }
 
     /// Returns the status code and the `reason` by which clients recognise the error.
-    fn code_and_reason(&self) -> (StatusCode, &'static str) {
-        match self {
+    fn code_and_reason(&self) -> (StatusCode, String) {
+        let (code, reason) = match self {
             Self::BadRequest(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
@@ -94,7 +110,10 @@ impl StatusError {
             Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "NotAcceptable"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
             Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType"),
-        }
+            Self::Other(StatusCode::INTERNAL_SERVER_ERROR) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+            Self::Other(code) => return (*code, phrase(*code).replace(' ', "")),
+        };
+        (code, reason.to_owned())
     }
 
     fn message(&self) -> String {
@@ -109,6 +128,11 @@ impl StatusError {
             Self::UnsupportedMediaType => {
                 "unsupported media type: must be application/json or application/vnd.kubernetes.protobuf".into()
             }
+            Self::Other(code) => phrase(*code).to_owned(),
         }
     }
+}
+
+fn phrase(code: StatusCode) -> &'static str {
+    code.canonical_reason().unwrap_or("Unknown")
 }

@@ -4,11 +4,16 @@ use serde_json::{Value, json};
 
 pub(super) const REVIEWS: &str = "authentication.k8s.io";
 
-pub(super) fn version() -> Value {
+/// Version of Kubernetes that the server states.
+const KUBERNETES: &str = "v1.34.0";
+
+/// `/version`. The name of the server is the build metadata of `gitVersion`.
+pub(super) fn version(name: &str) -> Value {
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     json!({
         "major": "1",
         "minor": "34",
-        "gitVersion": concat!("v1.34.0+credlet-demo-", env!("CARGO_PKG_VERSION")),
+        "gitVersion": format!("{KUBERNETES}+{name}-{}", env!("CARGO_PKG_VERSION")),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -18,7 +23,7 @@ pub(super) fn version() -> Value {
     })
 }
 
-pub(super) fn paths() -> Value {
+pub(super) fn paths(_: &str) -> Value {
     json!({
         "paths": [
             "/api",
@@ -36,11 +41,11 @@ pub(super) fn paths() -> Value {
     })
 }
 
-pub(super) fn core_versions() -> Value {
+pub(super) fn core_versions(_: &str) -> Value {
     json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] })
 }
 
-pub(super) fn core_resources() -> Value {
+pub(super) fn core_resources(_: &str) -> Value {
     resources(
         "v1",
         json!({
@@ -54,12 +59,12 @@ pub(super) fn core_resources() -> Value {
     )
 }
 
-pub(super) fn groups() -> Value {
-    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": [group()] })
+pub(super) fn groups(name: &str) -> Value {
+    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": [group(name)] })
 }
 
 /// `/apis/authentication.k8s.io`
-pub(super) fn group() -> Value {
+pub(super) fn group(_: &str) -> Value {
     let version = json!({ "groupVersion": "authentication.k8s.io/v1", "version": "v1" });
     json!({
         "kind": "APIGroup",
@@ -71,7 +76,7 @@ pub(super) fn group() -> Value {
 }
 
 /// `/apis/authentication.k8s.io/v1`
-pub(super) fn review_resources() -> Value {
+pub(super) fn review_resources(_: &str) -> Value {
     resources(
         "authentication.k8s.io/v1",
         json!({
@@ -85,11 +90,11 @@ pub(super) fn review_resources() -> Value {
 }
 
 /// `/openapi/v2`: an empty document for clients that require one.
-pub(super) fn openapi_v2() -> Value {
-    json!({ "swagger": "2.0", "info": { "title": "credlet demo", "version": "v1.34.0" }, "paths": {} })
+pub(super) fn openapi_v2(name: &str) -> Value {
+    json!({ "swagger": "2.0", "info": { "title": name, "version": KUBERNETES }, "paths": {} })
 }
 
-pub(super) fn openapi_v3() -> Value {
+pub(super) fn openapi_v3(_: &str) -> Value {
     json!({ "paths": {} })
 }
 

@@ -1,27 +1,27 @@
-//! The only resource: five namespaces, one of which changes periodically so that a watch receives events.
+//! Namespaces, with notification of watches.
 
+use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use credlet_exec::Clock;
+use credlet_platform::Clock;
 use http_body_util::BodyExt as _;
 use http_body_util::channel::{Channel, Sender};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::query::{QueryParams, ResponseForm};
-use super::response::{ResponseBody, StatusError};
+use crate::response::{ResponseBody, StatusError};
 
-const NAMES: [&str; 5] = ["default", "demo", "kube-node-lease", "kube-public", "kube-system"];
+/// Namespaces of a new cluster.
+const NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Namespace that changes periodically.
-const CHANGING: &str = "demo";
-
-/// All namespaces, with notification of watchers.
+/// The namespaces of a server. Clones share them, so that a test can change what a running server serves.
 #[derive(Clone)]
-pub(super) struct NamespaceStore {
+pub struct NamespaceStore {
     /// Sorted by name.
     all: Arc<watch::Sender<Vec<NamespaceObject>>>,
     clock: Arc<dyn Clock>,
@@ -29,32 +29,52 @@ pub(super) struct NamespaceStore {
 
 #[derive(Clone)]
 struct NamespaceObject {
-    name: &'static str,
+    name: String,
+    /// Number in the order of creation, for the UID.
+    number: usize,
     created: Timestamp,
+    /// Resource version of its creation.
+    added: u64,
     /// Resource version: increases with every change of any namespace.
     version: u64,
     changes: u64,
 }
 
 impl NamespaceStore {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let created = clock.now();
-        let all = NAMES.iter().zip(1..).map(|(name, version)| NamespaceObject { name, created, version, changes: 0 });
-        Self { all: Arc::new(watch::Sender::new(all.collect())), clock }
+    /// Creates the namespaces of a new cluster: `default`, `kube-node-lease`, `kube-public` and `kube-system`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_names(clock, NAMES)
     }
 
-    /// Changes the namespace [`CHANGING`] periodically. Never returns.
-    pub(super) async fn run_changes(self, every: Duration) {
-        loop {
-            self.clock.sleep(every).await;
-            self.all.send_modify(|all| {
-                let version = newest(all) + 1;
-                for namespace in all.iter_mut().filter(|namespace| namespace.name == CHANGING) {
-                    namespace.version = version;
-                    namespace.changes += 1;
-                }
-            });
-        }
+    /// Creates namespaces of these names.
+    pub fn with_names<'a>(clock: Arc<dyn Clock>, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let store = Self { all: Arc::new(watch::Sender::new(Vec::new())), clock };
+        names.into_iter().for_each(|name| store.add(name));
+        store
+    }
+
+    /// Adds a namespace unless it exists. Watches receive an event `ADDED`.
+    pub fn add(&self, name: &str) {
+        let created = self.clock.now();
+        self.all.send_if_modified(|all| {
+            let Err(at) = all.binary_search_by(|namespace| namespace.name.as_str().cmp(name)) else { return false };
+            let (number, version) = (all.len(), newest(all) + 1);
+            let added = version;
+            all.insert(at, NamespaceObject { name: name.to_owned(), number, created, added, version, changes: 0 });
+            true
+        });
+    }
+
+    /// Changes a namespace: counts up its annotation `changes`. Watches receive an event `MODIFIED`. Does nothing if there is no
+    /// namespace of this name.
+    pub fn touch(&self, name: &str) {
+        self.all.send_if_modified(|all| {
+            let version = newest(all) + 1;
+            let Some(namespace) = all.iter_mut().find(|namespace| namespace.name == name) else { return false };
+            namespace.version = version;
+            namespace.changes += 1;
+            true
+        });
     }
 
     pub(super) fn get(&self, name: &str, form: ResponseForm) -> Result<Value, StatusError> {
@@ -93,13 +113,20 @@ impl NamespaceStore {
         let limit = number("timeoutSeconds")?.map(Duration::from_secs);
         let marks_the_beginning = query.is_set("sendInitialEvents") && query.is_set("allowWatchBookmarks");
         let (sender, body) = Channel::new(8);
+        let (mut closed, open) = oneshot::channel::<()>();
         let events = WatchStream { namespaces: self.clone(), sender, selected, form };
         tokio::spawn(async move {
-            match limit {
+            tokio::select! {
+                _ = events.send(from, marks_the_beginning) => {}
+                // The client may close a watch that has no events.
+                () = closed.closed() => {}
                 // A timed-out watch ends without an error.
-                Some(limit) => drop(tokio::time::timeout(limit, events.send(from, marks_the_beginning)).await),
-                None => drop(events.send(from, marks_the_beginning).await),
+                () = timed_out(limit) => {}
             }
+        });
+        let body = body.map_frame(move |frame| {
+            let _open = &open;
+            frame
         });
         Ok(body.boxed_unsync())
     }
@@ -140,10 +167,16 @@ impl NamespaceStore {
     }
 }
 
+impl fmt::Debug for NamespaceStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.all.borrow();
+        f.debug_list().entries(all.iter().map(|namespace| &namespace.name)).finish()
+    }
+}
+
 impl NamespaceObject {
     fn object(&self) -> Value {
-        let Self { name, created, version, changes } = self;
-        let number = NAMES.iter().position(|other| other == name).unwrap_or_default();
+        let Self { name, number, created, version, changes, .. } = self;
         json!({
             "kind": "Namespace",
             "apiVersion": "v1",
@@ -179,7 +212,7 @@ impl NamespaceSelector {
     }
 
     fn includes(&self, namespace: &NamespaceObject) -> bool {
-        self.name.as_ref().is_none_or(|name| name == namespace.name)
+        self.name.as_ref().is_none_or(|name| *name == namespace.name)
     }
 }
 
@@ -195,25 +228,26 @@ impl WatchStream {
     /// Sends events until the client disconnects, then returns `None`.
     async fn send(mut self, from: Option<u64>, marks_the_beginning: bool) -> Option<()> {
         let mut changes = self.namespaces.all.subscribe();
-        let mut kind = if from.is_none() { "ADDED" } else { "MODIFIED" };
+        let mut marks_the_beginning = marks_the_beginning && from.is_none();
         let mut seen = from.unwrap_or_default();
         loop {
             let mut changed = changes.borrow_and_update().clone();
             changed.retain(|namespace| namespace.version > seen);
             changed.sort_by_key(|namespace| namespace.version);
-            seen = seen.max(newest(&changed));
+            let known = seen;
+            seen = known.max(newest(&changed));
             changed.retain(|namespace| self.selected.includes(namespace));
             for namespace in &changed {
+                let kind = if namespace.added > known { "ADDED" } else { "MODIFIED" };
                 let object = self.namespaces.shown(namespace, self.form);
                 self.event(kind, &object).await?;
             }
-            if kind == "ADDED" && marks_the_beginning {
+            if std::mem::take(&mut marks_the_beginning) {
                 let annotations = json!({ "k8s.io/initial-events-end": "true" });
                 let metadata = json!({ "resourceVersion": seen.to_string(), "annotations": annotations });
                 let object = json!({ "kind": "Namespace", "apiVersion": "v1", "metadata": metadata });
                 self.event("BOOKMARK", &object).await?;
             }
-            kind = "MODIFIED";
             changes.changed().await.ok()?;
         }
     }
@@ -221,6 +255,14 @@ impl WatchStream {
     async fn event(&mut self, kind: &str, object: &Value) -> Option<()> {
         let line = format!("{}\n", json!({ "type": kind, "object": object }));
         self.sender.send_data(line.into()).await.ok()
+    }
+}
+
+/// Completes after this time, if any.
+async fn timed_out(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => pending().await,
     }
 }
 
@@ -236,5 +278,73 @@ fn age(now: Timestamp, since: Timestamp) -> String {
         120..600 => format!("{}m{}s", seconds / 60, seconds % 60),
         600..10_800 => format!("{}m", seconds / 60),
         _ => format!("{}h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use credlet_platform::SystemClock;
+
+    use super::*;
+
+    fn store() -> NamespaceStore {
+        NamespaceStore::new(Arc::new(SystemClock::new()))
+    }
+
+    fn watch(store: &NamespaceStore, query: &str) -> ResponseBody {
+        store.watch(&QueryParams::parse(query), ResponseForm::Object).unwrap()
+    }
+
+    /// Returns the type, name and resource version of the next event.
+    async fn event(body: &mut ResponseBody) -> (String, String, String) {
+        let data = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let event: Value = serde_json::from_slice(&data).unwrap();
+        let metadata = &event["object"]["metadata"];
+        let [kind, name, version] =
+            [&event["type"], &metadata["name"], &metadata["resourceVersion"]].map(|text| text.as_str().unwrap().into());
+        (kind, name, version)
+    }
+
+    fn expected(kind: &str, name: &str, version: &str) -> (String, String, String) {
+        (kind.into(), name.into(), version.into())
+    }
+
+    #[tokio::test]
+    async fn watch_reports_changes() {
+        let store = store();
+        let (mut all, mut since) = (watch(&store, "watch=1"), watch(&store, "watch=1&resourceVersion=4"));
+        for (name, version) in NAMES.iter().zip(1..) {
+            assert_eq!(event(&mut all).await, expected("ADDED", name, &version.to_string()));
+        }
+        store.add("test");
+        store.add("test");
+        for body in [&mut all, &mut since] {
+            assert_eq!(event(body).await, expected("ADDED", "test", "5"));
+        }
+        store.touch("unknown");
+        store.touch("test");
+        for body in [&mut all, &mut since] {
+            assert_eq!(event(body).await, expected("MODIFIED", "test", "6"));
+        }
+        let test = store.get("test", ResponseForm::Object).unwrap();
+        assert_eq!(test["metadata"]["annotations"]["changes"], "1");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watch_ends_at_timeout() {
+        let store = store();
+        let mut body = watch(&store, "watch=1&timeoutSeconds=5&resourceVersion=4");
+        assert!(body.frame().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn closed_watch_releases_store() {
+        let store = store();
+        let body = watch(&store, "watch=1&resourceVersion=4");
+        assert_eq!(Arc::strong_count(&store.all), 2);
+        drop(body);
+        while Arc::strong_count(&store.all) > 1 {
+            tokio::task::yield_now().await;
+        }
     }
 }
