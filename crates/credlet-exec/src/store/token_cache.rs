@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::{Clock, Env};
 use aws_lc_rs::digest;
+use credlet_platform::dirs::cache_dir;
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
@@ -17,11 +18,10 @@ pub struct TokenCache {
 }
 
 impl TokenCache {
-    /// Uses `$XDG_CACHE_HOME/credlet/NAME`, else `~/.cache/credlet/NAME`. Returns `None` if the home directory is unknown.
+    /// Uses `credlet/NAME` in the user's [cache directory](credlet_platform::dirs). Returns `None` if the home directory is
+    /// unknown.
     pub fn in_cache_dir(env: &dyn Env, name: &str) -> Option<Self> {
-        let configured = env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let base = configured.or_else(|| Some(env.home_dir()?.join(".cache")))?;
-        Some(Self { dir: base.join("credlet").join(name) })
+        Some(Self { dir: cache_dir(env)?.join("credlet").join(name) })
     }
 
     /// Opens the directory.
