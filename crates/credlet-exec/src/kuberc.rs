@@ -325,7 +325,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(policy().unwrap_err().reason, PolicyFileProblem::Unreadable(ReadError::Untrusted));
         std::fs::remove_file(&path).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        credlet_testkit::make_fifo(&path);
         assert_eq!(policy().unwrap_err().reason, PolicyFileProblem::Unreadable(ReadError::NotRegular));
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&path, &path).unwrap();

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use credlet_platform::dirs::{CONFIG_IN_HOME, config_dir};
 use credlet_platform::fs::{self, ReadError};
 
 use crate::{Env, is_plugin_run};
@@ -22,8 +23,8 @@ pub struct UserList {
 impl UserList {
     /// Reads the files of the list `name`. Only the first one may grant a permission; the others can only restrict it.
     ///
-    /// On the command line there is one file, below `$XDG_CONFIG_HOME` or `~/.config`. In a
-    /// [plugin run](is_plugin_run) the kubeconfig controls these variables. The first file is then below `.config` in the home
+    /// On the command line there is one file, below the user's [configuration directory](credlet_platform::dirs). In a
+    /// [plugin run](is_plugin_run) the kubeconfig controls the variables for it. The first file is then below the home
     /// directory of the account database, and the file that the variables name is the second. A user without an entry in
     /// the account database has only the latter. The result is empty if there is no home directory.
     ///
@@ -51,10 +52,8 @@ impl UserList {
 }
 
 fn paths(name: &str, env: &dyn Env) -> Vec<PathBuf> {
-    let in_home = |home: PathBuf| home.join(".config");
-    let configured = env.var("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let configured = configured.or_else(|| env.home_dir().map(in_home));
-    let account = if is_plugin_run(env) { env.account_home().map(in_home) } else { None };
+    let configured = config_dir(env);
+    let account = if is_plugin_run(env) { env.account_home().map(|home| home.join(CONFIG_IN_HOME)) } else { None };
     let mut paths: Vec<_> =
         account.into_iter().chain(configured).map(|dir| dir.join("credlet").join(Path::new(name))).collect();
     paths.dedup();
@@ -102,7 +101,7 @@ mod tests {
     #[test]
     fn plugin_run_reads_account_list_first() {
         let (account, evil) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (ours, theirs) = (list(&account.path().join(".config"), "aws"), list(evil.path(), "sh"));
+        let (ours, theirs) = (list(&account.path().join(CONFIG_IN_HOME), "aws"), list(evil.path(), "sh"));
         let load = |vars: &[(&str, &Path)]| {
             let env = FixedEnv::new(vars.iter().copied()).with_account_home(account.path());
             UserList::load("names", &env).unwrap().into_iter().map(|list| list.path).collect::<Vec<_>>()
@@ -132,7 +131,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(reason(), ReadError::Io(io::ErrorKind::InvalidData));
         std::fs::remove_file(&path).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        credlet_testkit::make_fifo(&path);
         assert_eq!(reason(), ReadError::NotRegular);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&path, &path).unwrap();

@@ -822,10 +822,6 @@ mod tests {
         tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempdir().unwrap()
     }
 
-    fn fifo(path: &Path) {
-        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    }
-
     #[test]
     fn bounded_read_rejects_pipes_and_devices() {
         let dir = private_tempdir();
@@ -839,12 +835,13 @@ mod tests {
         assert_eq!(read_bounded(Path::new("/dev/null"), 4).unwrap().as_slice(), b"");
         assert_eq!(read_bounded_or_pipe(Path::new("/dev/zero"), 4), Err(ReadError::TooLarge { limit: 4 }));
         let pipe = dir.path().join("pipe");
-        fifo(&pipe);
+        credlet_testkit::make_fifo(&pipe);
         assert_eq!(read_bounded(&pipe, 4), Err(ReadError::NotRegular));
         assert_eq!(open_regular(&pipe).unwrap_err(), ReadError::NotRegular);
         assert!(open_regular(&file).is_ok());
         assert_eq!(read_bounded_or_pipe(&pipe, 4), Err(ReadError::SilentPipe));
         // `stat` reports length 0, but it has content.
+        #[cfg(target_os = "linux")]
         assert!(!read_bounded(Path::new("/proc/self/status"), 1 << 20).unwrap().is_empty());
     }
 
@@ -875,7 +872,7 @@ mod tests {
         symlink(&file, &link).unwrap();
         assert_eq!(read_trusted(&link, 5).unwrap().as_slice(), b"12345");
         let pipe = dir.path().join("pipe");
-        fifo(&pipe);
+        credlet_testkit::make_fifo(&pipe);
         assert_eq!(read_trusted(&pipe, 5), Err(ReadError::NotRegular));
         assert_eq!(read_trusted(dir.path(), 5), Err(ReadError::Directory));
         if rustix::process::geteuid().is_root() {
@@ -979,7 +976,7 @@ mod tests {
         assert_eq!(FileAttributes::at(&file).unwrap().mode, 0o600);
         assert!(open_own_no_follow(&file, &writable()).is_ok());
         symlink(&file, &link).unwrap();
-        fifo(&pipe);
+        credlet_testkit::make_fifo(&pipe);
         for path in [&link, &pipe, &dir.path().to_owned()] {
             assert!(open_regular_no_follow(path, &writable()).is_err(), "{path:?}");
             assert!(open_own_no_follow(path, &writable()).is_err(), "{path:?}");

@@ -4,7 +4,8 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit};
 
-/// Disables core dumps and, on Linux, debugger access and `/proc/PID/mem` for other processes of the same user.
+/// Disables core dumps, and debugger access for other processes of the same user: with `/proc/PID/mem` on Linux, by
+/// `PT_DENY_ATTACH` on macOS.
 ///
 /// The core limit is inherited by child processes; `exec` makes a child dumpable again. Returns the previous core limit
 /// for [`restore_core_limit`]. The hard limit stays, so that a child can raise its own.
@@ -16,6 +17,8 @@ pub fn protect_memory() -> io::Result<CoreLimit> {
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), ..previous })?;
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    #[cfg(target_os = "macos")]
+    crate::macos::deny_debuggers()?;
     Ok(CoreLimit(previous))
 }
 
@@ -49,7 +52,7 @@ pub fn restore_core_limit(limit: &CoreLimit) -> io::Result<()> {
 
 /// Calls `spawn`, which starts a child process, with the core limit `limit`, and then disables core dumps again. The child
 /// inherits the limit; setting it between `fork` and `exec` would need unsafe code. On Linux this process stays undumpable
-/// meanwhile.
+/// meanwhile; on macOS debuggers stay denied.
 ///
 /// # Errors
 /// Fails if the system denies it. `spawn` may already have been called.

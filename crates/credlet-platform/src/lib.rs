@@ -3,7 +3,7 @@
 //! The other crates take time, environment and processes from here, through [`Clock`], [`Env`] and [`ProcessRunner`], which are
 //! passed to constructors. Functions that need no state are in [`fs`] (bounded reads, private directories), [`peer`] (owner
 //! of a loopback connection), [`local_socket`], [`net`] (listeners), [`session_env`] (variables that no credential depends on), [`hardening`] (core
-//! dumps and debuggers), [`daemon`] (processes in the background), [`process`] (identity of running processes), [`terminal`]
+//! dumps and debuggers), [`daemon`] (processes in the background), [`dirs`] (base directories), [`process`] (identity of running processes), [`terminal`]
 //! (prompts for secrets) and [`signals`].
 //!
 //! ```
@@ -23,10 +23,13 @@ compile_error!("credlet-platform supports Unix only");
 pub mod account;
 mod clock;
 pub mod daemon;
+pub mod dirs;
 mod env;
 pub mod fs;
 pub mod hardening;
 pub mod local_socket;
+#[cfg(target_os = "macos")]
+mod macos;
 pub mod net;
 pub mod peer;
 pub mod process;
@@ -36,6 +39,8 @@ pub mod signals;
 #[cfg(target_os = "linux")]
 mod sock_diag;
 pub mod store;
+#[cfg(any(test, target_os = "macos"))]
+mod tcp_pcblist;
 pub mod terminal;
 
 pub use clock::{Clock, ManualClock, SystemClock};

@@ -224,7 +224,7 @@ fn rejected(path: &Path, reason: &str) -> ConnectError {
 }
 
 /// Retries with backoff while the listener's backlog is full: `connect` on a Unix socket then fails at once with
-/// `EAGAIN`.
+/// `EAGAIN`. On macOS it fails with `ECONNREFUSED`, as it does without a listener, and the caller gets that error.
 async fn connect_with_backoff<T, F: Future<Output = io::Result<T>>>(connect: impl Fn() -> F) -> io::Result<T> {
     let mut pause = Duration::from_millis(1);
     loop {

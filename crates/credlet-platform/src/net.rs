@@ -13,7 +13,8 @@ const BACKLOG: i32 = 1024;
 ///   address of the same port is not mistaken for ours.
 /// - `SO_REUSEADDR` is set, because connections of the last listener may still be in `TIME_WAIT`. On Linux it never allows
 ///   a second listener: `bind` fails with `EADDRINUSE` if any user listens on this address or on the wildcard address
-///   of the port, and neither can be taken later while this listener is open.
+///   of the port, and neither can be taken later while this listener is open. On macOS that holds between different users, except
+///   root; sockets of one user can share a port if one of them has the wildcard address.
 /// - `SO_REUSEPORT` is not set.
 ///
 /// # Errors
@@ -61,6 +62,7 @@ pub fn is_local(address: std::net::IpAddr) -> bool {
 mod tests {
     use super::*;
 
+    #[cfg(target_os = "linux")]
     fn has_ipv6() -> bool {
         TcpListener::bind("[::1]:0").is_ok()
     }
@@ -70,7 +72,8 @@ mod tests {
         let first = listen_exactly("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = first.local_addr().unwrap();
         assert_eq!(listen_exactly(address).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        // Neither the wildcard nor a dual-stack listener takes connections away.
+        // Neither the wildcard nor a dual-stack listener takes connections away. On macOS they can be had by the same user.
+        #[cfg(target_os = "linux")]
         for wildcard in ["0.0.0.0", "[::]"] {
             let taken = TcpListener::bind(format!("{wildcard}:{}", address.port()));
             assert!(taken.is_err() || wildcard == "[::]" && !has_ipv6(), "{wildcard}");
@@ -88,6 +91,8 @@ mod tests {
         assert_eq!(ours.is_ok(), listen(&bound, 1).is_err());
     }
 
+    // macOS refuses the port to other users only.
+    #[cfg(target_os = "linux")]
     #[test]
     fn wildcard_listener_blocks_the_port() {
         let wildcards: &[&str] = if has_ipv6() { &["0.0.0.0:0", "[::]:0"] } else { &["0.0.0.0:0"] };

@@ -28,9 +28,9 @@ impl PeerOwner {
 /// Looks up the owner of the socket at `remote` that is connected to our socket at `local`, both on this machine and in the
 /// same network namespace.
 ///
-/// Queries the kernel with `SOCK_DIAG`, or reads `/proc/net/tcp` and `/proc/net/tcp6`; without either the result is
-/// [`PeerOwner::Unknown`]. Call it while the connection is open: the kernel reports user 0 for a socket that its process
-/// has closed, recognisable by the missing inode.
+/// On Linux, queries the kernel with `SOCK_DIAG`, or reads `/proc/net/tcp` and `/proc/net/tcp6`; on macOS, reads
+/// `sysctl net.inet.tcp.pcblist64`. Without any of them the result is [`PeerOwner::Unknown`]. Call it while the connection is
+/// open: the kernel reports no useful owner for a socket that its process has closed.
 pub fn tcp_peer_owner(local: SocketAddr, remote: SocketAddr) -> PeerOwner {
     if let Some(owner) = query_tcp_peer_owner(local, remote) {
         return owner;
@@ -41,8 +41,8 @@ pub fn tcp_peer_owner(local: SocketAddr, remote: SocketAddr) -> PeerOwner {
     }
 }
 
-/// Like [`tcp_peer_owner`], without the fallback to `/proc`: does not block and takes some microseconds, where the tables in
-/// `/proc` take milliseconds or more. Returns `None` if the system does not support the query.
+/// Like [`tcp_peer_owner`], without the fallback to a table of all sockets: does not block and takes some microseconds, where
+/// the tables take milliseconds or more. Returns `None` if the system does not support the query.
 pub fn query_tcp_peer_owner(local: SocketAddr, remote: SocketAddr) -> Option<PeerOwner> {
     #[cfg(target_os = "linux")]
     return crate::sock_diag::peer_owner(local, remote);
@@ -58,15 +58,8 @@ pub fn query_tcp_peer_owner(local: SocketAddr, remote: SocketAddr) -> Option<Pee
 ///
 /// The kernel generates the table in pieces, so a row may be missing while other connections open and close.
 pub fn tcp_peer_owners(local: SocketAddr) -> Option<HashMap<SocketAddr, PeerOwner>> {
-    // Without IPv6 the second table is missing.
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
-    if tables.iter().all(Result::is_err) {
-        return None;
-    }
     let mut owners = HashMap::new();
-    for (remote, owner) in
-        tables.iter().flatten().flat_map(|table| table.lines().skip(1)).filter_map(|row| parse_row(row, local))
-    {
+    for (remote, owner) in connected_sockets(normalize(local))? {
         // A closed connection may have had the same addresses as an open one.
         if owners.get(&remote).is_none_or(|known| *known == PeerOwner::Closed) {
             owners.insert(remote, owner);
@@ -75,12 +68,32 @@ pub fn tcp_peer_owners(local: SocketAddr) -> Option<HashMap<SocketAddr, PeerOwne
     Some(owners)
 }
 
+/// Address and owner of each socket that is connected to `local`.
+#[cfg(target_os = "macos")]
+fn connected_sockets(local: SocketAddr) -> Option<Vec<(SocketAddr, PeerOwner)>> {
+    let table = crate::macos::sysctl_bytes(c"net.inet.tcp.pcblist64").ok()?;
+    crate::tcp_pcblist::connected_to(local, &table)
+}
+
+/// Address and owner of each socket that is connected to `local`.
+#[cfg(not(target_os = "macos"))]
+fn connected_sockets(local: SocketAddr) -> Option<Vec<(SocketAddr, PeerOwner)>> {
+    // Without IPv6 the second table is missing.
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+    if tables.iter().all(Result::is_err) {
+        return None;
+    }
+    let rows = tables.iter().flatten().flat_map(|table| table.lines().skip(1));
+    Some(rows.filter_map(|row| parse_row(row, local)).collect())
+}
+
 /// Columns of `/proc/net/tcp`: `sl local_address rem_address st tx:rx tr:tm->when retrnsmt uid timeout inode …`. Returns the
 /// socket's address and owner if it is connected to `local`.
+#[cfg(not(target_os = "macos"))]
 fn parse_row(row: &str, local: SocketAddr) -> Option<(SocketAddr, PeerOwner)> {
     let mut columns = row.split_ascii_whitespace();
     let (from, to) = (columns.nth(1)?, columns.next()?);
-    if parse_address(to)? != normalize(local) {
+    if parse_address(to)? != local {
         return None;
     }
     let (uid, inode) = (columns.nth(4)?.parse().ok()?, columns.nth(1)?);
@@ -93,6 +106,7 @@ fn normalize(address: SocketAddr) -> SocketAddr {
 }
 
 /// Parses `0100007F:1F40`: 32-bit groups in host byte order, then the port, all in hexadecimal.
+#[cfg(not(target_os = "macos"))]
 fn parse_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -112,7 +126,7 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
 }
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
@@ -166,6 +180,8 @@ mod tests {
         assert_eq!(owners.len(), clients.len());
     }
 
+    // The format of `/proc/net/tcp`.
+    #[cfg(target_os = "linux")]
     #[test]
     fn addresses_are_parsed_in_host_byte_order() {
         if cfg!(target_endian = "little") {

@@ -127,6 +127,18 @@ const NAMES: [&str; 113] = [
     "_",
 ];
 
+/// Excluded names on macOS: variables of launchd and of the application that started the process.
+const MACOS_NAMES: [&str; 8] = [
+    "Apple_PubSub_Socket_Render",
+    "COMMAND_MODE",
+    "LaunchInstanceID",
+    "SECURITYSESSIONID",
+    "XPC_FLAGS",
+    "XPC_SERVICE_NAME",
+    "__CFBundleIdentifier",
+    "__CF_USER_TEXT_ENCODING",
+];
+
 /// Prefixes of excluded names: variables of terminal emulators and desktop sessions.
 const PREFIXES: [&str; 11] = [
     "ALACRITTY_",
@@ -150,6 +162,9 @@ const PREFIXES: [&str; 11] = [
 pub fn is_session_variable(name: &OsStr, value: &OsStr) -> bool {
     let Ok(name) = std::str::from_utf8(name.as_encoded_bytes()) else { return false };
     if NAMES.binary_search(&name).is_ok() || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return true;
+    }
+    if cfg!(target_os = "macos") && MACOS_NAMES.contains(&name) {
         return true;
     }
     let Ok(value) = std::str::from_utf8(value.as_encoded_bytes()) else { return false };
@@ -176,11 +191,23 @@ fn is_session_agent(socket: &str) -> bool {
     if let Some(rest) = socket.strip_prefix(&runtime_dir()).and_then(|rest| rest.strip_prefix('/')) {
         return of_session.contains(&rest);
     }
+    if cfg!(target_os = "macos") && is_launchd_agent(socket) {
+        return true;
+    }
     let forwarded = socket.strip_prefix("/tmp/ssh-").and_then(|rest| rest.split_once("/agent."));
     forwarded.is_some_and(|(random, pid)| {
         let digits = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
         digits && random.len() >= 10 && is_plain(random)
     })
+}
+
+/// Whether the socket is that of the agent that launchd starts: `/private/tmp/com.apple.launchd.RANDOM/Listeners`, in later
+/// releases below `/var/run`.
+fn is_launchd_agent(socket: &str) -> bool {
+    let parents = ["/private/tmp/", "/private/var/run/", "/var/run/"];
+    let name = parents.iter().find_map(|parent| socket.strip_prefix(parent));
+    let random = name.and_then(|name| name.strip_prefix("com.apple.launchd.")?.strip_suffix("/Listeners"));
+    random.is_some_and(is_plain)
 }
 
 fn is_plain(text: &str) -> bool {
@@ -254,5 +281,20 @@ mod tests {
         }
         assert!(excluded("XDG_CONFIG_DIRS", "/etc/xdg/xdg-ubuntu:/etc/xdg"));
         assert!(!excluded("XDG_CONFIG_DIRS", "/etc/prod:/etc/xdg"));
+    }
+
+    #[test]
+    fn variables_of_launchd_count_on_macos_only() {
+        for (name, value) in [
+            ("XPC_SERVICE_NAME", "0"),
+            ("__CFBundleIdentifier", "com.apple.Terminal"),
+            ("SSH_AUTH_SOCK", "/private/tmp/com.apple.launchd.aBc123/Listeners"),
+        ] {
+            assert_eq!(excluded(name, value), cfg!(target_os = "macos"), "{name}");
+        }
+        assert!(is_launchd_agent("/var/run/com.apple.launchd.aBc123/Listeners"));
+        for other in ["/tmp/com.apple.launchd.a/Listeners", "/var/run/com.apple.launchd.a/b/Listeners", "/var/run/x"] {
+            assert!(!is_launchd_agent(other), "{other}");
+        }
     }
 }

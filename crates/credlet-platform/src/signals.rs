@@ -46,12 +46,18 @@ pub(crate) fn signal(kind: SignalKind) -> io::Result<unix::Signal> {
     unix::signal(kind)
 }
 
-/// Whether this signal is ignored, for example because of `nohup`. Returns `false` on systems without `/proc`.
+/// Whether this signal is ignored, for example because of `nohup`. Returns `false` on Linux if `/proc` is not mounted, and on
+/// systems other than Linux and macOS.
 pub fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    (1..=64).contains(&signal) && mask >> (signal - 1) & 1 == 1
+    #[cfg(target_os = "macos")]
+    return crate::macos::is_signal_ignored(signal);
+    #[cfg(not(target_os = "macos"))]
+    {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+        (1..=64).contains(&signal) && mask >> (signal - 1) & 1 == 1
+    }
 }
 
 /// Why a wait was interrupted.

@@ -49,7 +49,7 @@ impl ProxyDir {
     /// 1. `$XDG_RUNTIME_DIR/credlet`, if the variable names a directory of this user that others cannot write;
     /// 2. `/run/credlet`, for root;
     /// 3. `$TMPDIR/credlet-UID`, or `/tmp/credlet-UID` if the variable is not set;
-    /// 4. `~/.cache/credlet/run`.
+    /// 4. `~/.cache/credlet/run`, on macOS `~/Library/Caches/credlet/run`: there `$TMPDIR` is too long for socket paths.
     ///
     /// A location is safe if no other user can replace it or a directory above it, and if the socket paths in it are
     /// short enough. So another user cannot block this user's proxies by creating files in `/tmp`.
@@ -354,7 +354,7 @@ const TOKEN_LOCK_PREFIX: &str = "token-";
 const IDENTITY_LEN: usize = 32;
 
 /// Fallback for [`ProxyDir::all`] below the home directory.
-const HOME_FALLBACK: &str = ".cache/credlet/run";
+const HOME_FALLBACK: &str = if cfg!(target_os = "macos") { "Library/Caches/credlet/run" } else { ".cache/credlet/run" };
 
 /// Length of the longest socket path below [`ProxyDir::all`]: `/IDENTITY/s.PID`, the temporary path.
 const MAX_SOCKET_SUFFIX: usize = "/".len() + IDENTITY_LEN + "/s.4294967295".len();

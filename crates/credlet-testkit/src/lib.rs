@@ -39,6 +39,7 @@
 
 pub mod browser;
 pub mod ca;
+mod files;
 pub mod keyring;
 pub mod logs;
 pub mod plugin;
@@ -46,3 +47,5 @@ pub mod pty;
 pub mod server;
 pub mod signals;
 mod start;
+
+pub use files::make_fifo;

@@ -55,7 +55,8 @@ pub(super) struct AksArgs {
     /// interactive, devicecode: user to log in; logins are stored per user
     #[arg(long, value_name = "USER")]
     pub(super) login_hint: Option<String>,
-    /// Directory for stored logins [default: ~/.cache/credlet/oidc]
+    #[cfg_attr(not(target_os = "macos"), doc = "Directory for stored logins [default: ~/.cache/credlet/oidc]")]
+    #[cfg_attr(target_os = "macos", doc = "Directory for stored logins [default: ~/Library/Caches/credlet/oidc]")]
     #[arg(long, visible_alias = "token-cache-dir", value_name = "DIR")]
     pub(super) cache_dir: Option<PathBuf>,
     /// Do not override flags by environment variables.

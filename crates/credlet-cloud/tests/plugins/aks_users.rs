@@ -88,7 +88,7 @@ fn logins_are_separate_per_tenant_client_user() {
 /// Installs a browser that passes its argument to the test through a FIFO.
 fn browser(sandbox: &Sandbox) -> std::path::PathBuf {
     let fifo = sandbox.home.path().join("opened");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0).unwrap();
+    credlet_testkit::make_fifo(&fifo);
     let script = sandbox.file("browser", format!("#!/bin/sh\necho \"$*\" >'{}'\n", fifo.display()));
     std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o700)).unwrap();
     fifo

@@ -135,8 +135,7 @@ fn sends_only_files_that_are_tokens() {
         }
         let sandbox = Sandbox::new();
         let pipe = sandbox.home.path().join("pipe");
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        credlet_testkit::make_fifo(&pipe);
         for file in [&*pipe, Path::new("/dev/zero"), Path::new("/")] {
             run(Sandbox::new(), file, &endpoint.url).error();
         }

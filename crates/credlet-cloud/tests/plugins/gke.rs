@@ -1,5 +1,6 @@
 use credlet_api::exec::ApiVersion;
 use credlet_http::fetch::percent_encode;
+use credlet_platform::dirs::CACHE_IN_HOME;
 
 use crate::support::{FakeEndpoint, FakeReply, NOW, Sandbox, SeenRequest, files_in, granted, jwt, key};
 
@@ -14,7 +15,7 @@ fn account(email: &str, token_uri: &str) -> String {
 
 /// The number of files in the token cache.
 fn cached_files(sandbox: &Sandbox) -> usize {
-    files_in(&sandbox.home.path().join(".cache/credlet/gcp")).len()
+    files_in(&sandbox.home.path().join(CACHE_IN_HOME).join("credlet/gcp")).len()
 }
 
 /// Sets the application default credentials.
@@ -237,8 +238,8 @@ fn removes_old_tokens() {
     let server = FakeEndpoint::start(|_| granted("ya29.x"));
     let sandbox = adc(Sandbox::new(), &account("a@b", &server.url));
     sandbox.gke(ADC).token();
-    let old = sandbox.file(&format!(".cache/credlet/gcp/{}", "a".repeat(64)), "{}");
-    let foreign = sandbox.file(".cache/credlet/gcp/notes", "mine");
+    let old = sandbox.file(&format!("{CACHE_IN_HOME}/credlet/gcp/{}", "a".repeat(64)), "{}");
+    let foreign = sandbox.file(&format!("{CACHE_IN_HOME}/credlet/gcp/notes"), "mine");
     let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
     for path in [&old, &foreign] {
         std::fs::File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();

@@ -77,6 +77,8 @@ mod tests {
     use credlet_api::exec::EXEC_INFO_ENV;
     use tempfile::TempDir;
 
+    use credlet_platform::dirs::CONFIG_IN_HOME;
+
     use super::*;
 
     /// A user's home directory with `bin/aws` and `bin/sh`, and a directory that a kubeconfig may name.
@@ -99,7 +101,7 @@ mod tests {
         }
 
         fn list(&self, text: &str) {
-            write(&self.home.path().join(".config/credlet/cache-allowlist"), text);
+            write(&self.home.path().join(CONFIG_IN_HOME).join("credlet/cache-allowlist"), text);
         }
 
         fn kuberc(&self, entries: &[&str]) {
@@ -135,7 +137,7 @@ mod tests {
         let account = Account::new();
         account.list("aws\n");
         write(&account.evil.path().join("credlet/cache-allowlist"), "sh\naws\n");
-        write(&account.evil.path().join(".config/credlet/cache-allowlist"), "sh\naws\n");
+        write(&account.evil.path().join(CONFIG_IN_HOME).join("credlet/cache-allowlist"), "sh\naws\n");
         let evil = account.evil("");
         for vars in [
             vec![],
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn unusable_list_allows_nothing() {
         let account = Account::new();
-        let path = account.home.path().join(".config/credlet/cache-allowlist");
+        let path = account.home.path().join(CONFIG_IN_HOME).join("credlet/cache-allowlist");
         for text in ["", "# nothing\n", "./aws\n"] {
             account.list(text);
             assert!(!account.allows("aws", None, &[]), "{text:?}");

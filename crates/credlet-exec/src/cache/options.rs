@@ -131,7 +131,7 @@ impl CacheOptions {
 const SUBDIRECTORY: &str = "credlet-exec";
 
 /// Returns the directory of the entries: `credlet-exec` in that of `--cache-dir` or `CREDLET_CACHE_DIR`, else `credlet/exec` in
-/// `$XDG_CACHE_HOME` or `~/.cache`. `None` if neither is set. A shared directory such as `/tmp` is never used.
+/// the user's [cache directory](credlet_platform::dirs). `None` if neither is set. A shared directory such as `/tmp` is never used.
 ///
 /// Option and variable may come from a kubeconfig and name any directory of the user, such as `~/.ssh`. So only the
 /// subdirectory is created in it, and its mode is not changed.
@@ -144,13 +144,15 @@ pub fn directory(options_dir: Option<&PathBuf>, env: &dyn Env) -> Option<PathBuf
     }
 }
 
-/// Returns `credlet/exec` in `$XDG_CACHE_HOME` or `~/.cache`.
+/// Returns `credlet/exec` in the user's cache directory.
 pub(super) fn default_directory(env: &dyn Env) -> Option<PathBuf> {
     cache_dir(env, "exec")
 }
 
 #[cfg(test)]
 mod tests {
+    use credlet_platform::dirs::CACHE_IN_HOME;
+
     use super::*;
 
     fn parsed(line: &str) -> Option<CacheOptions> {
@@ -188,10 +190,11 @@ mod tests {
 
     #[test]
     fn directory_is_never_shared() {
+        let default = PathBuf::from("/h").join(CACHE_IN_HOME).join("credlet/exec");
         let dir = |vars: &[(&str, &str)]| directory(None, &crate::FixedEnv::new(vars.iter().copied()));
-        assert_eq!(dir(&[("HOME", "/h")]), Some("/h/.cache/credlet/exec".into()));
+        assert_eq!(dir(&[("HOME", "/h")]), Some(default.clone()));
         assert_eq!(dir(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")]), Some("/x/credlet/exec".into()));
-        assert_eq!(dir(&[("HOME", "/h"), ("XDG_CACHE_HOME", "x")]), Some("/h/.cache/credlet/exec".into()));
+        assert_eq!(dir(&[("HOME", "/h"), ("XDG_CACHE_HOME", "x")]), Some(default.clone()));
         assert_eq!(dir(&[("HOME", "/h"), ("CREDLET_CACHE_DIR", "/c")]), Some("/c/credlet-exec".into()));
         assert_eq!(dir(&[("HOME", "/h"), ("CREDLET_CACHE_DIR", "c")]), None);
         let env = crate::FixedEnv::default().in_dir("/w");

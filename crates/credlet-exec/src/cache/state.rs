@@ -5,8 +5,8 @@
 //! for whatever environment it was stored, also one that a running plugin is about to store.
 //!
 //! The state is found through the account database, since a kubeconfig can set `HOME` and `XDG_CACHE_HOME` for its plugin:
-//! `~/.cache/credlet/state`. Where that directory cannot be created (a read-only home, a user without an account), each
-//! cache directory has its own secret. Where it is open to others, nothing is cached.
+//! `credlet/state` in the [cache directory](credlet_platform::dirs) below that home. Where it cannot be created (a read-only
+//! home, a user without an account), each cache directory has its own secret. Where it is open to others, nothing is cached.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::Env;
 use aws_lc_rs::rand;
+use credlet_platform::dirs::CACHE_IN_HOME;
 use credlet_platform::fs::path_from_bytes;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
@@ -147,7 +148,7 @@ impl CacheState {
 }
 
 fn path(env: &dyn Env) -> Option<PathBuf> {
-    env.account_home().or_else(|| env.home_dir()).map(|home| home.join(".cache/credlet/state"))
+    env.account_home().or_else(|| env.home_dir()).map(|home| home.join(CACHE_IN_HOME).join("credlet/state"))
 }
 
 fn directories(store: &Store) -> Result<Vec<PathBuf>, StoreError> {
@@ -170,7 +171,7 @@ fn decode_directories(bytes: &[u8]) -> Vec<PathBuf> {
 pub fn known_directories(env: &dyn Env) -> Vec<PathBuf> {
     let state = path(env).and_then(|path| Store::open_existing(&path).ok().flatten());
     let recorded = state.and_then(|store| directories(&store).ok()).unwrap_or_default();
-    let of_account = env.account_home().map(|home| home.join(".cache/credlet/exec"));
+    let of_account = env.account_home().map(|home| home.join(CACHE_IN_HOME).join("credlet/exec"));
     let named = [options::directory(None, env), options::default_directory(env), of_account];
     let mut all: Vec<_> = recorded.into_iter().chain(named.into_iter().flatten()).collect();
     all.sort();
@@ -286,7 +287,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (env, cache) = (env(home.path()), home.path().join("cache"));
         drop(CacheState::with_secret(&env, &cache).unwrap());
-        let path = home.path().join(".cache/credlet/state");
+        let path = home.path().join(CACHE_IN_HOME).join("credlet/state");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         let error = CacheState::with_secret(&env, &cache).unwrap_err();
         assert_eq!((&error.path, error.reason), (&path, StoreError::NotPrivate { mode: 0o755 }));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::{Clock, Env};
 use aws_lc_rs::digest;
+use credlet_platform::dirs;
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
@@ -63,12 +64,9 @@ fn log_unavailable<T>(error: StoreError) -> Option<T> {
     None
 }
 
-/// Returns `$XDG_CACHE_HOME/credlet/NAME`, else `~/.cache/credlet/NAME`, or `None` if the home directory is unknown. A relative
-/// `XDG_CACHE_HOME` is ignored.
+/// Returns `credlet/NAME` in the user's [cache directory](credlet_platform::dirs), or `None` if the home directory is unknown.
 pub fn cache_dir(env: &dyn Env, name: &str) -> Option<PathBuf> {
-    let configured = env.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let base = configured.or_else(|| Some(env.home_dir()?.join(".cache")))?;
-    Some(base.join("credlet").join(name))
+    Some(dirs::cache_dir(env)?.join("credlet").join(name))
 }
 
 /// Returns the SHA-256 hash of `parts` in hex, as a file name. Each part is hashed with its length, so that the

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use credlet_exec::{Error, ExecOptions, Platform, RunError, RunLimits, StderrSink, SystemRunner};
 use credlet_testkit::logs::LeakCheck;
-use credlet_testkit::plugin::{OutputStream, TestPlugin};
+use credlet_testkit::plugin::{OutputStream, TestPlugin, is_running};
 
-use crate::{HANG, config, exec_plugin, fetch, is_gone, is_running, options, platform, run, until};
+use crate::{HANG, config, exec_plugin, fetch, is_gone, options, platform, run, until};
 
 #[tokio::test]
 async fn timeout_kills_the_process_group() {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use credlet_exec::{ExecOptions, LockFile, LockFileError, PluginProxy, ProcessExit};
-use credlet_testkit::plugin::{OutputStream, TestPlugin};
+use credlet_testkit::plugin::{OutputStream, TestPlugin, is_running};
 
-use crate::{config, exec_plugin, fetch, is_gone, is_running, until};
+use crate::{config, exec_plugin, fetch, is_gone, until};
 
 #[derive(Debug)]
 struct FixedLockFile;

@@ -62,16 +62,10 @@ async fn fetch(plugin: &ExecPlugin) -> Result<FetchedValue<Credential>, Error> {
     tokio::time::timeout(HANG, plugin.fetch(&FetchReason::Miss)).await.expect("a run must not hang")
 }
 
-/// Whether a process exists and is more than an entry that waits to be reaped.
-fn is_running(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
-}
-
-/// Whether nothing is left of a process, not even an entry.
+/// Whether nothing is left of a process, not even an entry that waits to be reaped.
 fn is_gone(pid: u32) -> bool {
-    !std::path::Path::new(&format!("/proc/{pid}")).exists()
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
 async fn until(mut condition: impl FnMut() -> bool) {

@@ -150,7 +150,7 @@ fn rejects_pipes_and_dangling_links() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.yaml");
         match name {
-            "fifo" => rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
+            "fifo" => credlet_testkit::make_fifo(&path),
             "loop" => symlink("a.yaml", &path).unwrap(),
             "dangling" => symlink("nowhere", &path).unwrap(),
             _ => symlink("/", &path).unwrap(),

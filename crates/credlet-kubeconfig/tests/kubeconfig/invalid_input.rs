@@ -40,7 +40,7 @@ fn reports_unreadable_file() {
 fn pipe_without_writer_does_not_hang() {
     let here = Files::new();
     let path = here.path("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    credlet_testkit::make_fifo(&path);
     assert_eq!(refuse(&path), "is a pipe without a writer");
 }
 
@@ -48,7 +48,7 @@ fn pipe_without_writer_does_not_hang() {
 fn reads_kubeconfig_from_pipe() {
     let here = Files::new();
     let path = here.path("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    credlet_testkit::make_fifo(&path);
     let writer = std::thread::spawn({
         let path = path.clone();
         move || fs::write(path, kubeconfig(SERVER, "token: t"))

@@ -9,7 +9,8 @@ use credlet_http::TrustRoots;
 
 use super::settings::OidcSettings;
 
-/// Returns the directory of stored logins: that of `--token-cache-dir`, else `credlet/oidc` in `$XDG_CACHE_HOME` or `~/.cache`.
+/// Returns the directory of stored logins: that of `--token-cache-dir`, else `credlet/oidc` in the user's
+/// [cache directory](credlet_platform::dirs).
 pub fn directory(given: Option<&Path>, env: &dyn Env) -> Option<PathBuf> {
     if let Some(given) = given {
         // kubelogin expands `~` too: in a kubeconfig no shell does.
@@ -53,6 +54,7 @@ pub(super) fn name(settings: &OidcSettings) -> String {
 #[cfg(test)]
 mod tests {
     use credlet_exec::FixedEnv;
+    use credlet_platform::dirs::CACHE_IN_HOME;
 
     use super::super::{GrantType, OidcOptions};
     use super::*;
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn default_directory_is_in_the_user_cache() {
         let env = FixedEnv::new([("HOME", "/home/ada")]);
-        assert_eq!(directory(None, &env).unwrap(), Path::new("/home/ada/.cache/credlet/oidc"));
+        assert_eq!(directory(None, &env).unwrap(), Path::new("/home/ada").join(CACHE_IN_HOME).join("credlet/oidc"));
         assert_eq!(directory(Some(Path::new("~/x")), &env).unwrap(), Path::new("/home/ada/x"));
         let env = FixedEnv::new([("XDG_CACHE_HOME", "/cache")]);
         assert_eq!(directory(None, &env).unwrap(), Path::new("/cache/credlet/oidc"));

@@ -284,7 +284,8 @@ mod tests {
         }
     }
 
-    #[cfg(target_os = "linux")]
+    // Other systems do not report owners.
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
     #[tokio::test]
     async fn own_connection_passes_and_closed_one_does_not() {
         let mut listener = listener("127.0.0.1:0", "localhost").await;

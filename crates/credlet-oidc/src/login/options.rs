@@ -66,7 +66,8 @@ pub struct OidcOptions {
     /// URL to open after the login, instead of the built-in page.
     #[arg(long, value_name = "URL")]
     pub open_url_after_authentication: Option<String>,
-    /// Directory for stored logins. [default: ~/.cache/credlet/oidc]
+    #[cfg_attr(not(target_os = "macos"), doc = "Directory for stored logins. [default: ~/.cache/credlet/oidc]")]
+    #[cfg_attr(target_os = "macos", doc = "Directory for stored logins. [default: ~/Library/Caches/credlet/oidc]")]
     #[arg(long, value_name = "DIR")]
     pub token_cache_dir: Option<PathBuf>,
     /// Storage of logins: `keyring` encrypts them with a key in the kernel's keyring.

@@ -62,18 +62,28 @@ pub fn close_inherited_fds() -> io::Result<()> {
 }
 
 /// Returns the file descriptors above the standard streams that child processes inherit. Files that Rust opens are
-/// close-on-exec; those of a loaded library may not be. Returns an empty list on systems without `/proc`.
+/// close-on-exec; those of a loaded library may not be. Returns an empty list on systems other than Linux and macOS, and without
+/// `/proc` on Linux.
 pub fn inheritable_fds() -> Vec<i32> {
-    let is_inheritable = |fd: i32| {
-        // The line `flags:` has the octal flags of `open`, with `O_CLOEXEC` if it is set.
-        let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
-        let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
-        Some(flags & rustix::fs::OFlags::CLOEXEC.bits() == 0)
-    };
-    let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    // `/dev/fd` of macOS lists the descriptors of the process that reads it.
+    let dir = if cfg!(target_os = "macos") { "/dev/fd" } else { "/proc/self/fd" };
+    let open = fs::read_dir(dir).into_iter().flatten().flatten();
     let fds = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     fds.filter(|fd| *fd > 2 && is_inheritable(*fd) == Some(true)).collect()
+}
+
+#[cfg(target_os = "macos")]
+fn is_inheritable(fd: i32) -> Option<bool> {
+    crate::macos::is_fd_inheritable(fd)
+}
+
+#[cfg(not(target_os = "macos"))]
+fn is_inheritable(fd: i32) -> Option<bool> {
+    // The line `flags:` has the octal flags of `open`, with `O_CLOEXEC` if it is set.
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+    Some(flags & rustix::fs::OFlags::CLOEXEC.bits() == 0)
 }
 
 /// Closes these file descriptors, except the standard streams. Descriptors that are not open are ignored.
@@ -107,7 +117,7 @@ impl SpawnedDaemon {
 }
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 mod tests {
     use std::os::fd::AsRawFd as _;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fs::{self as platform_fs, UnsafeDir};
 use jiff::Timestamp;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
@@ -286,8 +286,9 @@ fn check_owner(found: &Stat) -> Result<(), StoreError> {
     if found.st_uid == user { Ok(()) } else { Err(StoreError::WrongOwner { owner: found.st_uid, user }) }
 }
 
-fn permissions(found: &Stat) -> RawMode {
-    found.st_mode & 0o7777
+/// `st_mode` is 16 bits wide on macOS.
+fn permissions(found: &Stat) -> u32 {
+    (found.st_mode & 0o7777) as _
 }
 
 /// Names that start with a dot are reserved for temporary files.

@@ -154,8 +154,7 @@ mod tests {
     async fn pipes_and_devices_are_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        credlet_testkit::make_fifo(&pipe);
         let clock = Arc::new(ManualClock::new("2030-01-01T00:00:00Z".parse().unwrap()));
         for path in [pipe, "/dev/zero".into()] {
             let signer = FileSigner::new(path.clone(), path, CryptoBackend::aws_lc_rs(), clock.clone());

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use credlet_proxy::server::{GroupSocket, ProxyServer, ServeError, ServerOptions};
 use credlet_testkit::ca::TestCa;
 use credlet_testkit::server::FakeApiServer as Upstream;
-use rustix::process::{Gid, Uid};
 
 use crate::support::{FakeSigner, TestProxy, cluster, target, within};
 
 /// Unused group and user ids.
 const GROUP: u32 = 64_001;
+#[cfg(target_os = "linux")]
 const OTHER_GROUP: u32 = 64_002;
+#[cfg(target_os = "linux")]
 const OTHER_USER: u32 = 64_003;
 
 /// A group that this process may assign to a socket. Only root may assign one that it is not a member of.
@@ -23,8 +24,10 @@ fn group() -> u32 {
     if rustix::process::geteuid().is_root() { GROUP } else { rustix::process::getegid().as_raw() }
 }
 
-/// Result for another user on a socket: a status line, nothing, or the connection error.
+/// Result for another user on a socket: a status line, nothing, or the connection error. Only Linux has credentials per thread.
+#[cfg(target_os = "linux")]
 async fn asked_by(uid: u32, gid: u32, groups: &[u32], socket: &Path, host: &str) -> String {
+    use rustix::process::{Gid, Uid};
     let groups: Vec<_> = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     let (socket, host) = (socket.to_owned(), host.to_owned());
     // The credentials of a thread can differ from those of its process. The thread exits after this.
@@ -84,6 +87,7 @@ async fn group_socket_is_removed_at_shutdown() {
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
 }
 
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn only_group_members_may_connect() {
     // Changing the user needs root.

@@ -6,6 +6,8 @@ mod child_process;
 mod group;
 mod http;
 mod lifecycle;
+#[cfg(target_os = "linux")]
+mod other_users;
 mod pending;
 mod policy;
 mod rejection;

@@ -185,8 +185,7 @@ fn ca_file_must_be_regular() {
     std::os::unix::fs::symlink(&elsewhere, &kept).unwrap();
     assert!(ProxyCa::load_or_create(&kept, now).unwrap_err().to_string().ends_with("is not a regular file"));
     std::fs::remove_file(&kept).unwrap();
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    rustix::fs::mknodat(rustix::fs::CWD, &kept, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    credlet_testkit::make_fifo(&kept);
     assert!(ProxyCa::load_or_create(&kept, now).unwrap_err().to_string().ends_with("is not a regular file"));
     std::fs::remove_file(&kept).unwrap();
     if rustix::process::geteuid().is_root() {

@@ -79,8 +79,7 @@ impl Pty {
     }
 
     fn start(mut command: Command) -> Self {
-        let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("a pseudo terminal");
+        let master = open_master().expect("a pseudo terminal");
         rustix::pty::grantpt(&master).expect("its rights");
         rustix::pty::unlockpt(&master).expect("it to be unlocked");
         let name = rustix::pty::ptsname(&master, Vec::new()).expect("its name");
@@ -159,6 +158,19 @@ impl Drop for Pty {
 /// Returns whether this process runs in the terminal of a [`Pty::rerun`].
 pub fn inside() -> bool {
     std::env::var_os(enter::INSIDE).is_some()
+}
+
+#[cfg(not(target_os = "macos"))]
+fn open_master() -> rustix::io::Result<OwnedFd> {
+    rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+}
+
+/// `posix_openpt` does not accept `O_CLOEXEC` on macOS, so a process that another thread starts meanwhile may inherit it.
+#[cfg(target_os = "macos")]
+fn open_master() -> rustix::io::Result<OwnedFd> {
+    let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    rustix::io::fcntl_setfd(&master, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(master)
 }
 
 fn open_other_side(name: &CStr) -> OwnedFd {

@@ -131,7 +131,22 @@ struct WrapArgs {
     options: Vec<String>,
 }
 
-const EXAMPLES: &str = "\
+/// Configuration directory as the help shows it, see [`credlet_platform::dirs`].
+#[cfg(not(target_os = "macos"))]
+macro_rules! config_dir {
+    () => {
+        "~/.config"
+    };
+}
+#[cfg(target_os = "macos")]
+macro_rules! config_dir {
+    () => {
+        "~/Library/Application Support"
+    };
+}
+
+const EXAMPLES: &str = concat!(
+    "\
 Examples:
   credlet cache -- aws eks get-token --cluster-name blue
   credlet cache --encrypt --max-age 15m -- gke-gcloud-auth-plugin
@@ -139,8 +154,11 @@ Examples:
   credlet cache explain -- aws eks get-token --cluster-name blue
 
 A link named credlet-cache-aws runs `aws` and no other name, so kuberc can allow that link. Plugins that the cache may
-run can be listed in ~/.config/credlet/cache-allowlist, one name or path per line; write absolute paths, because a
-kubeconfig can set PATH. Without that file, kuberc decides when a kubeconfig runs the cache.";
+run can be listed in ",
+    config_dir!(),
+    "/credlet/cache-allowlist, one name or path per line; write absolute paths, because a
+kubeconfig can set PATH. Without that file, kuberc decides when a kubeconfig runs the cache."
+);
 
 impl From<RunArgs> for CacheOptions {
     fn from(args: RunArgs) -> Self {

@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::time::Duration;
 
+use credlet_platform::dirs::CACHE_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
 use crate::sandbox::{Sandbox, V1, keys_in};
@@ -142,8 +143,10 @@ fn root_creates_no_files_in_other_homes() {
     // Neither through a symbolic link of that user, to an empty or to an existing cache directory.
     let target = root.path().join("target");
     fs::create_dir(&target).unwrap();
-    symlink(&target, home.path().join(".cache")).unwrap();
-    std::os::unix::fs::lchown(home.path().join(".cache"), Some(12345), Some(12345)).unwrap();
+    let link = home.path().join(CACHE_IN_HOME);
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    symlink(&target, &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(12345), Some(12345)).unwrap();
     run();
     assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
     fs::create_dir_all(target.join("credlet/exec")).unwrap();
@@ -162,7 +165,7 @@ fn forged_entry_is_not_served() {
     let options = ["--cache-dir", sent.to_str().unwrap()];
     assert_eq!(home.token(&options, &plugin), "of-the-attacker");
     assert_eq!(home.token(&options, &plugin), "of-the-attacker");
-    fs::remove_dir_all(home.path().join(".cache")).unwrap();
+    fs::remove_dir_all(home.path().join(CACHE_IN_HOME)).unwrap();
     assert_eq!(keys_in(&sent.join("credlet-exec")).len(), 1);
     assert_eq!(home.token(&options, &plugin), "good");
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::Duration;
 
+use credlet_platform::dirs::CACHE_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
 use crate::sandbox::{Sandbox, V1, script};
@@ -138,7 +139,7 @@ fn full_disk_passes_the_output_on() {
     let ran = home.run(shell);
     assert_eq!(ran.token(), "a-token");
     assert!(ran.stderr.contains("cannot use the cache"), "{}", ran.stderr);
-    let dirs = [home.entries(), home.path().join(".cache/credlet/state")];
+    let dirs = [home.entries(), home.path().join(CACHE_IN_HOME).join("credlet/state")];
     let files = dirs.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten());
     let left: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.to_str().unwrap().ends_with(".lock")), "{left:?}");

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use credlet_platform::dirs::CACHE_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
 use crate::sandbox::{Sandbox, V1, keys_in, runtime};
@@ -50,8 +51,8 @@ fn logout_invalidates_every_cache() {
         let ran = home.run(home.credlet(logout));
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         // No token is left in a file either.
-        for dir in [".cache/credlet/exec", "chosen/credlet-exec", "variable/credlet-exec", "other-caches/credlet/exec"]
-        {
+        let default = format!("{CACHE_IN_HOME}/credlet/exec");
+        for dir in [&*default, "chosen/credlet-exec", "variable/credlet-exec", "other-caches/credlet/exec"] {
             assert_eq!(keys_in(&home.path().join(dir)).len(), 0, "{logout:?} {dir}");
         }
         assert_eq!(tokens(&home, &plugin), ["new"; CALLS], "{logout:?}");

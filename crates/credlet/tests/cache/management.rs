@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
+use credlet_platform::dirs::CONFIG_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
 use crate::sandbox::{Sandbox, V1};
@@ -100,7 +101,7 @@ fn only_allowed_plugins_are_run() {
     let home = Sandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     let command = plugin.command();
-    let list = |text: &str| drop(home.file(".config/credlet/cache-allowlist", text));
+    let list = |text: &str| drop(home.file(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"), text));
     list(&format!("# ours\n{}\n", command.display()));
     assert_eq!(home.token(&[], &plugin), "a-token");
     // A plugin that is no longer allowed is not served from the cache either.

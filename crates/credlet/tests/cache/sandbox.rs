@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use credlet_platform::dirs::CACHE_IN_HOME;
 use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::TestPlugin;
 use tempfile::TempDir;
@@ -28,7 +29,7 @@ impl Sandbox {
     }
 
     pub(crate) fn entries(&self) -> PathBuf {
-        self.path().join(".cache/credlet/exec")
+        self.path().join(CACHE_IN_HOME).join("credlet/exec")
     }
 
     /// The files of entries, without `.lock`, `.calls` and others.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use credlet_api::Secret;
+use credlet_platform::dirs::{CACHE_IN_HOME, DATA_IN_HOME};
 use tempfile::TempDir;
 
 use super::support::{CREDLET, CommandOutput, Sandbox};
@@ -140,7 +141,7 @@ fn tmpdir_of_another_user_is_not_used() {
     if account.uid == 0 {
         return;
     }
-    let below_home = account.dir.path().canonicalize().unwrap().join(".cache/credlet/run");
+    let below_home = account.dir.path().canonicalize().unwrap().join(CACHE_IN_HOME).join("credlet/run");
     let where_is = |tmp: &Path| {
         let output = account
             .script("exec $CREDLET run -- /bin/sh -c 'echo $KUBECONFIG; $CREDLET get /readyz'", &[("TMPDIR", tmp)]);
@@ -189,7 +190,7 @@ fn proxy_starts_despite_a_foreign_directory() {
     assert_eq!(account.script("exec $CREDLET get /readyz", env).data(), "ok");
     // Every process uses the same directory.
     assert!(account.script("exec $CREDLET proxy ls", env).data().contains("0 open"));
-    assert!(account.path(".cache/credlet/run").is_dir());
+    assert!(account.path(&format!("{CACHE_IN_HOME}/credlet/run")).is_dir());
     // It is also used after the other user has removed the directory.
     fs::remove_dir(&taken).unwrap();
     assert!(account.script("exec $CREDLET proxy stop --all", env).data().contains("stopped"));
@@ -223,7 +224,7 @@ fn bridge_keys_ignore_the_umask() {
     let account = UserAccount::new();
     let output = account.script("umask 000; exec $CREDLET bridge convert -- exec -- x", &[]);
     assert!(output.data().contains("converted"), "{output:?}");
-    let dir = account.path(".local/share/credlet/bridges");
+    let dir = account.path(&format!("{DATA_IN_HOME}/credlet/bridges"));
     for part in dir.ancestors().take_while(|part| *part != account.dir.path()) {
         assert_eq!(fs::metadata(part).unwrap().mode() & 0o777, 0o700, "{part:?}");
     }
@@ -242,8 +243,7 @@ fn bridge_keys_ignore_the_umask() {
 fn pipes_and_devices_are_not_read() {
     let account = UserAccount::new();
     let pipe = account.path("pipe");
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    credlet_testkit::make_fifo(&pipe);
     chown(&pipe, Some(account.uid), None).unwrap();
     let info = "export KUBERNETES_EXEC_INFO='{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\
                 \"ExecCredential\",\"spec\":{\"interactive\":false,\"lockFilePath\":\"/nowhere\"}}'";

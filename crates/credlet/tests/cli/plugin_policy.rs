@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use credlet_platform::dirs::CONFIG_IN_HOME;
 use serde_json::json;
 
 use super::support::{CREDLET, CommandOutput, Sandbox};
@@ -25,9 +26,9 @@ impl PolicySandbox {
             symlink(CREDLET, link).unwrap();
         }
         victim.allow(&[CREDLET, links[0].to_str().unwrap(), links[1].to_str().unwrap()]);
-        victim.write(".config/credlet/cache-allowlist", "aws\n");
+        victim.write(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"), "aws\n");
         // Files that come with the malicious kubeconfig.
-        victim.write("evil/.config/credlet/cache-allowlist", "/bin/sh\nsh\n");
+        victim.write(&format!("evil/{CONFIG_IN_HOME}/credlet/cache-allowlist"), "/bin/sh\nsh\n");
         victim.write("evil/credlet/cache-allowlist", "/bin/sh\nsh\n");
         victim.write("evil/kuberc", &preference("AllowAll"));
         victim.write("evil/.kube/kuberc", &preference("AllowAll"));
@@ -140,7 +141,7 @@ fn a_plugin_behind_the_cache_needs_permission() {
         victim.refused(&output, "cache-allowlist");
     }
     // Without the list kuberc applies.
-    fs::remove_file(victim.path(".config/credlet/cache-allowlist")).unwrap();
+    fs::remove_file(victim.path(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"))).unwrap();
     for env in overrides(&victim) {
         let output = victim.connect(CREDLET, &["cache", "--", sh, c, script], &borrowed(&env));
         victim.refused(&output, "allowlist");
@@ -218,7 +219,7 @@ fn restrictions_hold_for_what_a_plugin_starts() {
     let victim = PolicySandbox::new();
     let [sh, c, script] = &victim.attack();
     let server = victim.home.server.url();
-    victim.write(".config/credlet/cache-allowlist", &format!("{CREDLET}\n"));
+    victim.write(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"), &format!("{CREDLET}\n"));
     for inner in [
         vec!["run", "--server", &server, "--", sh, c, script],
         vec!["cache", "--", sh, c, script],
@@ -260,15 +261,15 @@ fn a_module_needs_the_accounts_list() {
     let victim = PolicySandbox::new();
     let module = victim.write("evil/evil.so", "code");
     victim.write("evil/credlet/pkcs11-modules", &format!("{module}\n"));
-    victim.write("evil/.config/credlet/pkcs11-modules", &format!("{module}\n"));
+    victim.write(&format!("evil/{CONFIG_IN_HOME}/credlet/pkcs11-modules"), &format!("{module}\n"));
     let uri = format!("pkcs11:token=t?module-path={module}");
     // The daemon of this signer inherits only some of the variables.
     let args = ["proxy", "pkcs11", "--env", "CREDLET_TEST_ACCOUNT_HOME", &uri];
     for env in overrides(&victim) {
         let output = victim.connect(CREDLET, &args, &borrowed(&env));
-        victim.refused(&output, &victim.path(".config/credlet/pkcs11-modules"));
+        victim.refused(&output, &victim.path(&format!("{CONFIG_IN_HOME}/credlet/pkcs11-modules")));
     }
-    victim.write(".config/credlet/pkcs11-modules", &format!("{module}\n"));
+    victim.write(&format!("{CONFIG_IN_HOME}/credlet/pkcs11-modules"), &format!("{module}\n"));
     let output = victim.connect(CREDLET, &args, &[]);
     assert!(output.code != Some(0) && !output.stderr.contains("pkcs11-modules"), "{output:?}");
 }
@@ -316,11 +317,11 @@ fn a_link_for_one_plugin_runs_the_listed_file() {
     victim.home.server.accept_token_as("t", "ada");
     let evil = victim.path("evil/bin");
     // By a path on the list.
-    victim.write(".config/credlet/cache-allowlist", &format!("{good}\n"));
+    victim.write(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"), &format!("{good}\n"));
     victim.refused(&victim.connect(&link, &["eks"], &[("PATH", &evil)]), "cache-allowlist");
     assert_eq!(victim.connect(&link, &["eks"], &[]).data(), "ok");
     // By kuberc alone, which allows the link and not the plugin.
-    fs::remove_file(victim.path(".config/credlet/cache-allowlist")).unwrap();
+    fs::remove_file(victim.path(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"))).unwrap();
     assert_eq!(victim.connect(&link, &["ec2"], &[]).data(), "ok");
     victim.allow(&[CREDLET]);
     victim.refused(&victim.link_run(&link, &["s3"]), "plugin allowlist");
@@ -331,7 +332,7 @@ fn a_list_that_cannot_be_used_allows_nothing() {
     let victim = PolicySandbox::new();
     let good = victim.program("aws", "echo run");
     let run = || victim.plugin_run(&["cache", "--", &good], &[]);
-    let list = victim.path(".config/credlet/cache-allowlist");
+    let list = victim.path(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"));
     fs::write(&list, format!("{good}\n")).unwrap();
     fs::set_permissions(&list, fs::Permissions::from_mode(0o666)).unwrap();
     victim.refused(&run(), "can be changed by other users");
@@ -341,7 +342,7 @@ fn a_list_that_cannot_be_used_allows_nothing() {
         victim.refused(&run(), "can be changed by other users");
     }
     fs::remove_file(&list).unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, &list, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    credlet_testkit::make_fifo(&list);
     victim.refused(&run(), "is not a regular file");
 }
 

@@ -81,7 +81,7 @@ fn control_requests_do_not_load_system_roots() {
     let home = with_headers("");
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     let pipe = home.path("authorities");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    credlet_testkit::make_fifo(&pipe);
     let is_read = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Opening the pipe for writing blocks until it is read.

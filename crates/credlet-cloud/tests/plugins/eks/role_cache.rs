@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credlet_exec::ManualClock;
+use credlet_platform::dirs::CACHE_IN_HOME;
 
 use crate::support::{FakeEndpoint, FakeReply, NOW, Sandbox, assumed, files_in, watched_jwt};
 
@@ -170,7 +171,7 @@ fn removes_old_roles() {
     let _sts = sts(&mut sandbox);
     sandbox.file(".whoami", "ada");
     sandbox.eks("-i demo --profile role").status();
-    let dir = sandbox.home.path().join(".cache/credlet/aws");
+    let dir = sandbox.home.path().join(CACHE_IN_HOME).join("credlet/aws");
     let is_entry = |path: &std::path::PathBuf| path.extension().is_none();
     let old = files_in(&dir).into_iter().find(is_entry).unwrap();
     let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
@@ -209,8 +210,7 @@ fn rejects_pipes_and_devices() {
     }
     let sandbox = Sandbox::new();
     let pipe = sandbox.home.path().join("pipe");
-    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    credlet_testkit::make_fifo(&pipe);
     let run = sandbox.var("AWS_CONFIG_FILE", pipe.to_str().unwrap()).eks("-i demo");
     assert!(run.error().contains("is not a regular file"), "{run:?}");
 }

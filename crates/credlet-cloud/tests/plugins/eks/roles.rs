@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use credlet_exec::{ManualClock, SystemClock};
+use credlet_platform::dirs::CACHE_IN_HOME;
 
 use crate::support::{FakeEndpoint, FakeReply, NOW, Sandbox, assumed, files_in, watched_jwt};
 
@@ -43,7 +44,7 @@ fn assumes_and_caches_role() {
     assert_eq!(sandbox.eks(line).access_key_id(), "AKROLE1");
     assert_eq!(sts.seen().len(), 1);
     assert_eq!(sandbox.eks(&format!("{line} --cache=false")).access_key_id(), "AKROLE2");
-    let entries = files_in(&sandbox.home.path().join(".cache/credlet/aws"));
+    let entries = files_in(&sandbox.home.path().join(CACHE_IN_HOME).join("credlet/aws"));
     assert!(
         entries.iter().all(|path| path.metadata().unwrap().permissions().mode() & 0o077 == 0) && !entries.is_empty()
     );
@@ -70,7 +71,7 @@ fn ignores_expiring_and_unsafe_entries() {
     let sts = sts(&sandbox, "2026-11-15T20:17:49Z");
     sandbox.set("AWS_ENDPOINT_URL_STS", &*sts.url);
     assert_eq!(sandbox.eks("-i demo -r a").access_key_id(), "AKROLE1");
-    let dir = sandbox.home.path().join(".cache/credlet/aws");
+    let dir = sandbox.home.path().join(CACHE_IN_HOME).join("credlet/aws");
     let entry = files_in(&dir).into_iter().find(|path| path.extension().is_none()).unwrap();
     std::fs::set_permissions(&entry, std::fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(sandbox.eks("-i demo -r a").access_key_id(), "AKROLE2");
@@ -99,7 +100,7 @@ fn unwritable_cache_is_ignored() {
     let mut sandbox = Sandbox::new().keys();
     let sts = sts(&sandbox, LATER);
     sandbox.set("AWS_ENDPOINT_URL_STS", &*sts.url);
-    sandbox.file(".cache", "a file where a directory belongs");
+    sandbox.file(CACHE_IN_HOME, "a file where a directory belongs");
     assert_eq!(sandbox.eks("-i demo -r a").access_key_id(), "AKROLE1");
     assert_eq!(sandbox.eks("-i demo -r a").access_key_id(), "AKROLE2");
 }

@@ -67,6 +67,7 @@ fn by_name(name: &str) -> Result<PathBuf, Pkcs11Error> {
 #[cfg(test)]
 mod tests {
     use credlet_exec::FixedEnv;
+    use credlet_platform::dirs::CONFIG_IN_HOME;
 
     use super::*;
 
@@ -107,7 +108,7 @@ mod tests {
             fs::write(dir.join("credlet/pkcs11-modules"), format!("{}\n", module.display())).unwrap();
         };
         list(evil.path().to_owned());
-        list(evil.path().join(".config"));
+        list(evil.path().join(CONFIG_IN_HOME));
         for name in ["XDG_CONFIG_HOME", "HOME"] {
             let env = |vars: &[(&str, &Path)]| {
                 let env = FixedEnv::new(vars.iter().copied().chain([(name, evil.path())]));
@@ -116,10 +117,10 @@ mod tests {
             // Without KUBERNETES_EXEC_INFO the user has set the variables.
             assert_eq!(env(&[]).unwrap(), module);
             let error = env(&[("KUBERNETES_EXEC_INFO", Path::new("{}"))]).unwrap_err().to_string();
-            let expected = account.path().join(".config/credlet/pkcs11-modules");
+            let expected = account.path().join(CONFIG_IN_HOME).join("credlet/pkcs11-modules");
             assert!(error.contains(expected.to_str().unwrap()), "{error}");
         }
-        list(account.path().join(".config"));
+        list(account.path().join(CONFIG_IN_HOME));
         let env = FixedEnv::new([("KUBERNETES_EXEC_INFO", "{}")]).with_account_home(account.path());
         assert_eq!(find(None, &with_path(&module), &env).unwrap(), module);
     }

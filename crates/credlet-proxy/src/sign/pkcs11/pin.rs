@@ -97,7 +97,7 @@ mod tests {
         }
         assert!(PinSource::File(dir.path().into()).read().unwrap_err().to_string().contains("regular file"));
         let pipe = dir.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        credlet_testkit::make_fifo(&pipe);
         assert!(PinSource::File(pipe).read().unwrap_err().to_string().contains("regular file"));
         assert!(PinSource::File("/nowhere/pin".into()).read().unwrap_err().to_string().contains("cannot read"));
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use credlet_exec::Env;
+use credlet_platform::dirs::data_dir;
 use credlet_platform::fs::{UnsafeDir, check_owners, create_private_dir, remove_private_file};
 use credlet_proxy::server::{BridgeMode, ProxyCa};
 use jiff::Timestamp;
@@ -26,10 +27,8 @@ pub(crate) fn authority(file: &Path, mode: BridgeMode, server: &str, now: Timest
 
 /// Returns the path of the file with the CA that the kubeconfig pins. Creates nothing.
 pub(crate) fn authority_file(id: &str, env: &dyn Env) -> Result<PathBuf, CliError> {
-    let data_home = env.var("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let data_home = data_home.or_else(|| env.home_dir().map(|home| home.join(".local/share")));
     let dir =
-        data_home.ok_or_else(|| CliError::usage("home directory not found for the certificates of the bridge"))?;
+        data_dir(env).ok_or_else(|| CliError::usage("home directory not found for the certificates of the bridge"))?;
     Ok(dir.join("credlet/bridges").join(format!("{id}.pem")))
 }
 
