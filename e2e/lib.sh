@@ -15,6 +15,8 @@ cleanup() {
 trap cleanup EXIT
 # The administrator's kubeconfig is for the preparations only; who is under test names another.
 export KUBERC=off
+# For the Python peers. No bytecode is written beside the sources.
+export PYTHONPATH=$e2e/pylib PYTHONDONTWRITEBYTECODE=1
 
 # end JOB: now, and not at the end of the test.
 end() {
@@ -51,6 +53,31 @@ check() {
     sed 's/^/  /' "$work/output"
   fi
 }
+
+# has TITLE TEXT PART: a check that TEXT contains PART.
+has() { check "$1" text_contains "$2" "$3"; }
+text_contains() { printf 'wanted %s in: %s\n' "$2" "$1" && [[ $1 == *"$2"* ]]; }
+# equal TITLE GOT WANTED: a check that two texts are equal.
+equal() { check "$1" text_equals "$2" "$3"; }
+text_equals() { printf 'wanted %s\ngot    %s\n' "$2" "$1" && [[ $1 == "$2" ]]; }
+
+# json_field PATH: prints a member of the JSON document on stdin, for example `json_field status.token`; an empty line if it is
+# missing or null.
+json_field() {
+  python3 -c 'import json, sys
+value = json.load(sys.stdin)
+for name in sys.argv[1].split("."):
+    value = value.get(name) if isinstance(value, dict) else None
+print("" if value is None else value if isinstance(value, str) else json.dumps(value))' "$1"
+}
+# jwt_claims: prints the claims of the JWT on stdin as JSON. Does not verify the signature.
+jwt_claims() {
+  python3 -c 'import base64, sys
+part = sys.stdin.read().strip().split(".")[1]
+print(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode())'
+}
+# free_port: prints the number of a TCP port of 127.0.0.1 that nothing listens on.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 # eventually COMMAND…: until it succeeds, for two minutes at most.
 eventually() {

@@ -13,7 +13,7 @@ import urllib.parse
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-import answering
+import json_server
 
 port, certificate, key, asked = sys.argv[1:]
 base = f"https://127.0.0.1:{port}"
@@ -45,14 +45,14 @@ def public_key():
     return {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "one", "n": number(numbers.n), "e": number(numbers.e)}
 
 
-class Handler(answering.Handler):
+class Handler(json_server.Handler):
     def do_GET(self):
         tenant = self.path.split("/")[1]
         if self.path == f"/{tenant}/discovery/v2.0/keys":
-            return self.answer(200, {"keys": [public_key()]})
+            return self.reply(200, {"keys": [public_key()]})
         if self.path.split("?")[0] != f"/{tenant}/v2.0/.well-known/openid-configuration":
-            return self.answer(404, {"error": "nobody knows this"})
-        self.answer(200, {
+            return self.reply(404, {"error": "nobody knows this"})
+        self.reply(200, {
             "issuer": f"{base}/{tenant}/v2.0",
             "authorization_endpoint": f"{base}/{tenant}/oauth2/v2.0/authorize",
             "token_endpoint": f"{base}/{tenant}/oauth2/v2.0/token",
@@ -60,13 +60,12 @@ class Handler(answering.Handler):
         })
 
     def do_POST(self):
-        length = int(self.headers["Content-Length"])
-        form = dict(urllib.parse.parse_qsl(self.rfile.read(length).decode()))
+        form = dict(urllib.parse.parse_qsl(self.body()))
         with open(asked, "a") as file:
             file.write(json.dumps({"path": self.path, **form}) + "\n")
         if form.get("client_secret") == "wrong":
-            return self.answer(401, {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."})
-        self.answer(200, {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600, "access_token": token(self.path.split("/")[1], form)})
+            return self.reply(401, {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."})
+        self.reply(200, {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600, "access_token": token(self.path.split("/")[1], form)})
 
 
-answering.serve(port, certificate, key, Handler)
+json_server.serve(port, Handler, certificate, key)

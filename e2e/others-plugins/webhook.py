@@ -21,7 +21,7 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-import answering
+import json_server
 
 port, certificate, key, proxy = sys.argv[1:]
 SECRET, CLUSTER = os.environ["AWS_SECRET_ACCESS_KEY"], os.environ["CLUSTER_NAME"]
@@ -57,15 +57,15 @@ def signature(host, query):
     return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(request.url).query))["X-Amz-Signature"]
 
 
-class Handler(answering.Handler):
+class Handler(json_server.Handler):
     def do_POST(self):
-        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        review = json.loads(self.body())
         try:
             status = {"authenticated": True, "user": {"username": whose(review["spec"]["token"])}}
         except Exception as error:  # Whatever is wrong with it, it is no token.
             print("refused:", repr(error), flush=True)
             status = {"authenticated": False}
-        self.answer(200, {"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status})
+        self.reply(200, {"apiVersion": review["apiVersion"], "kind": "TokenReview", "status": status})
 
 
-answering.serve(port, certificate, key, Handler)
+json_server.serve(port, Handler, certificate, key)
