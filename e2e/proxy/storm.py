@@ -419,4 +419,7 @@ finally:
     for style in STYLES:
         for pid in proxies.pids(style):
             proxies.kill(pid, style)
-    shutil.rmtree(work, ignore_errors=True)
+    if os.environ.get("CREDLET_E2E_KEEP"):
+        print(f"kept: {work}")
+    else:
+        shutil.rmtree(work, ignore_errors=True)

@@ -2,7 +2,7 @@
 
 // Command supervise runs a cluster on loopback: etcd, kube-apiserver and our mini kubelet, on free ports, in a directory of
 // their own. With a command it runs that beside the cluster and leaves with its exit code; without one it waits for a
-// signal. Whatever happens, nothing that it started outlives it, and the directory goes with it.
+// signal. On exit it stops every process that it started and removes the directory, unless CREDLET_E2E_KEEP is set.
 //
 //	supervise -bin DIR [-dir DIR] [-kubelet=false] [COMMAND…]
 //	supervise -sign -dir DIR -user NAME [-groups A,B] [-life 1h]
@@ -80,7 +80,11 @@ func run(bin, dir string, kubelet bool, command []string) (int, error) {
 			return 1, err
 		}
 	}
-	defer os.RemoveAll(dir)
+	if os.Getenv("CREDLET_E2E_KEEP") == "" {
+		defer os.RemoveAll(dir)
+	} else {
+		defer fmt.Fprintln(os.Stderr, "kept:", dir)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return 1, err
 	}
