@@ -217,7 +217,7 @@ finish() {
         "$(etcd --version | sed -nE 's/etcd Version: //p')"
     fi
     printf '%s.\n\n' "$2"
-    printf '| who | what was seen |\n|---|---|\n'
+    printf '| tested | observed |\n|---|---|\n'
     cat "$rows"
     printf '%s\n' "$end"
   } >"$work/part"
