@@ -1,4 +1,7 @@
-"""Runs the plugins in turns and prints the table; see `plugins`, which calls it."""
+"""Runs the plugins in turns and prints the table. Called by `plugins`.
+
+    plugins.py ROUNDS SLOW-ROUNDS CREDLET-DIR GO-DIR PYTHON-BIN-DIR
+"""
 
 import base64
 import http.server
@@ -13,20 +16,20 @@ rounds, slow, ours, go, python = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3
 
 
 class Issuer(http.server.BaseHTTPRequestHandler):
-    """Gives every client that logs in by itself a token for an hour."""
+    """Fake OIDC issuer: client credentials give a token that is valid for an hour."""
 
     def do_GET(self):
         endpoints = {name: f"{issuer}/{name}" for name in ("token_endpoint", "authorization_endpoint", "jwks_uri")}
-        self.answer({"issuer": issuer, **endpoints, "keys": [], "id_token_signing_alg_values_supported": ["RS256"]})
+        self.reply({"issuer": issuer, **endpoints, "keys": [], "id_token_signing_alg_values_supported": ["RS256"]})
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         claims = json.dumps({"iss": issuer, "sub": "robot", "aud": "robot", "exp": int(time.time()) + 3600}).encode()
         parts = (b'{"alg":"RS256"}', claims, b"x" * 256)
         token = ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
-        self.answer({"access_token": token, "token_type": "Bearer", "expires_in": 3600})
+        self.reply({"access_token": token, "token_type": "Bearer", "expires_in": 3600})
 
-    def answer(self, body):
+    def reply(self, body):
         body = json.dumps(body).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -54,12 +57,12 @@ groups = {
         ("aws-iam-authenticator 0.7.18", rounds, authenticator),
         ("`aws eks get-token` (awscli 1.46.2)", slow, [f"{python}/aws", "eks", "get-token", *cluster]),
     ],
-    "a kept OIDC token": [
+    "a cached OIDC token": [
         ("**credlet-oidc**", rounds, oidc),
         ("**credlet cache**, hit", rounds, [f"{ours}/credlet", "cache", "--", *oidc]),
         ("kubelogin 1.36.3 (int128)", rounds, [f"{go}/kubelogin", *login]),
     ],
-    "nothing": [("`/bin/true`", rounds, ["/bin/true"])],
+    "baseline": [("`/bin/true`", rounds, ["/bin/true"])],
 }
 sink = os.open(os.devnull, os.O_RDWR)
 actions = [(os.POSIX_SPAWN_DUP2, sink, 1)]
@@ -75,21 +78,21 @@ def run(argv):
 
 
 arms = [(what, *arm, []) for what, group in groups.items() for arm in group]
-# The cache takes the third call of one process for a refusal and runs the plugin, which is over in the first few.
+# The cache takes the third call by one process for a rejected token and runs the plugin. The warm-up includes these calls.
 for _ in range(4):
     for _, _, _, argv, _ in arms:
         run(argv)
-# In turns, so that a busy machine hits all of them.
+# In turns, so that load on the machine affects all of them.
 for number in range(rounds):
     for _, _, times, argv, taken in arms:
         if number < times:
             taken.append(run(argv))
-print("| what for | by whom | CPU | wall | CPU, the first = 1 |")
+print("| result | program | CPU | wall | CPU, relative to the first |")
 print("|---|---|---:|---:|---:|")
 first = {}
 for what, name, _, _, taken in arms:
     cpu, wall = (statistics.median(each) for each in zip(*taken))
-    ratio = cpu / first.setdefault(what, cpu) if what != "nothing" else cpu / first["an EKS token"]
+    ratio = cpu / first.setdefault(what, cpu) if what != "baseline" else cpu / first["an EKS token"]
     print(f"| {what} | {name} | {cpu * 1000:.1f} ms | {wall * 1000:.1f} ms | {ratio:.1f} |")
     if rounds > 3 and "awscli" in name and ratio < 100:
-        sys.exit("less than 100 times less CPU than awscli")
+        sys.exit("credlet-eks uses more than 1/100 of the CPU time of awscli")

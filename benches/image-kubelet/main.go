@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image-kubelet does with the kubelet's own code what it is told on standard input, a command a line, and answers each
-// with a line. It measures nothing itself: whoever asks does, and asks for so much at once that asking costs nothing.
+// Command image-kubelet runs operations of the kubelet's own code. It reads one command per line from stdin and writes one line of
+// output for each. The caller measures the time, and requests so many operations at once that the pipe costs nothing.
 //
 //	image-kubelet CONFIG BIN-DIR
 //
-//	pull N IMAGE         looks N times for the credentials of an image, from its name as a pod has it
-//	keyring N IMAGE      the same, from its completed name
-//	herd IMAGE…          looks for those of all images at once
-//	keys KEYS IMAGES     makes a keyring of a file of keys and remembers a file of images, each a line
-//	match                looks for the credentials of all these images in that keyring
+//	pull N IMAGE         looks up the credentials of an image N times, by the name in a pod
+//	keyring N IMAGE      the same, by the normalised name
+//	herd IMAGE…          looks up the credentials of all images at the same time
+//	keys KEYS IMAGES     creates a keyring from a file of keys and stores a file of images, one per line
+//	match                looks up the credentials of all these images in that keyring
 //	pairs                compares each of these images with each of these keys
 //	show IMAGE           prints the credentials of an image as JSON
 //
-// All but "show" answer with the number of credentials, or matches, that they found.
+// All but "show" print the number of credentials or matches.
 package main
 
 import (
@@ -56,7 +56,7 @@ func fail(why any) {
 	os.Exit(1)
 }
 
-// What "keys" has read.
+// The files that "keys" has read.
 var (
 	keyring      credentialprovider.BasicDockerKeyring
 	keys, images []string
@@ -64,7 +64,7 @@ var (
 
 func obey(words []string) (any, error) {
 	if len(words) == 0 {
-		return nil, fmt.Errorf("an empty line")
+		return nil, fmt.Errorf("empty line")
 	}
 	switch command, words := words[0], words[1:]; {
 	case command == "pull" && len(words) == 2:
@@ -82,10 +82,10 @@ func obey(words []string) (any, error) {
 	case command == "show" && len(words) == 1:
 		return show(words[0])
 	}
-	return nil, fmt.Errorf("nobody knows %q", words)
+	return nil, fmt.Errorf("unknown command %q", words)
 }
 
-// lookUp goes the kubelet's way: a keyring for each pod, asked once.
+// lookUp does what the kubelet does: it creates a keyring for each pod and uses it once.
 func lookUp(name string) []credentialprovider.TrackedAuthConfig {
 	found, _ := plugin.NewExternalCredentialProviderDockerKeyring("default", "pod", "uid", "").Lookup(name)
 	return found

@@ -1,9 +1,9 @@
-"""A proxy on loopback that speaks HTTP's CONNECT and SOCKS5, both on one port.
+"""HTTP CONNECT and SOCKS5 proxy on 127.0.0.1, both on one port.
 
     proxy.py FILE
 
-Writes its port to FILE and a line to standard output for each tunnel: who was asked in which way for what.
-SIGUSR1 cuts all tunnels, as a network does: without a word.
+Writes its port to FILE, and for each tunnel a line to stdout: `http` or `socks5`, host, port. SIGUSR1 resets the connections of
+all tunnels.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ tunnels = set()
 
 
 async def connect(reader, writer, first):
-    """HTTP: `CONNECT host:port HTTP/1.1`, and a head of which nothing else matters here."""
+    """Read `CONNECT host:port HTTP/1.1` and ignore the headers. Return kind, host, port and the response."""
     method, target, _ = (first + await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)
     if method != b"CONNECT":
         raise ValueError(method)
@@ -25,7 +25,7 @@ async def connect(reader, writer, first):
 
 
 async def socks(reader, writer, first):
-    """SOCKS5 (RFC 1928) without authentication."""
+    """Read a SOCKS5 request (RFC 1928) without authentication. Return kind, host, port and the response."""
     methods = await reader.readexactly((await reader.readexactly(1))[0])
     if 0 not in methods:
         raise ValueError(methods)
@@ -58,10 +58,10 @@ async def serve(reader, writer):
     if not first:
         writer.close()
         return
-    kind, host, port, welcome = await (socks if first == b"\x05" else connect)(reader, writer, first)
+    kind, host, port, response = await (socks if first == b"\x05" else connect)(reader, writer, first)
     server_reader, server_writer = await asyncio.open_connection(host, port)
     print(kind, host, port, flush=True)
-    writer.write(welcome)
+    writer.write(response)
     both = {writer, server_writer}
     tunnels.update(both)
     await asyncio.gather(pump(reader, server_writer), pump(server_reader, writer))
@@ -70,14 +70,14 @@ async def serve(reader, writer):
         end.close()
 
 
-def cut():
+def reset_tunnels():
     for end in tunnels:
         end.transport.abort()
 
 
 async def main(file):
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, cut)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, reset_tunnels)
     with open(file + ".new", "w") as out:
         print(server.sockets[0].getsockname()[1], file=out)
     os.rename(file + ".new", file)

@@ -1,9 +1,9 @@
-"""All clouds on loopback: a proxy that opens TLS and answers in every host's place, or lets moto answer.
+"""HTTP proxy that terminates TLS for every host name and replies in place of the clouds; requests for AWS go to moto.
 
     clouds.py DIR MOTO-PORT
 
-Writes its port to DIR/port, the certificate of its authority to DIR/ca.crt, and a line for each request to DIR/asked: the
-host that was meant, the method and the path. Without a proxy's CONNECT it plays the metadata services of nodes.
+Writes its port to DIR/port, its CA certificate to DIR/ca.crt, and for each request a line to DIR/requests: host, method and path.
+Requests without CONNECT are for the metadata services of nodes.
 """
 
 import base64
@@ -29,7 +29,7 @@ lock = threading.Lock()
 
 
 class Authority:
-    """Makes a certificate for any host, once."""
+    """Certificate authority that issues one certificate per host."""
 
     def __init__(self):
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -72,7 +72,7 @@ def jwt(**claims):
     return f'{part({"alg": "none"})}.{part(claims)}.{part("signature")}'
 
 
-# What each registry of Azure's gives out, and for which access token.
+# The access token that ACR registries accept.
 ENTRA = jwt(aud="https://containerregistry.azure.net", exp=int(time.time()) + 3600)
 
 
@@ -99,57 +99,57 @@ class Clouds(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = self.path.split("?")[0]
-        with lock, open(here / "asked", "a") as asked:
-            print(self.host, self.command, path, file=asked)
-        self.answer(path, body, {k: v[0] for k, v in urllib.parse.parse_qs(body.decode(errors="replace")).items()})
+        with lock, open(here / "requests", "a") as log:
+            print(self.host, self.command, path, file=log)
+        self.respond(path, body, {k: v[0] for k, v in urllib.parse.parse_qs(body.decode(errors="replace")).items()})
         self.wfile.flush()
 
     do_POST = do_PUT = do_GET
 
-    def answer(self, path, body, form):
+    def respond(self, path, body, form):
         if self.host == "metadata":
             if path == "/computeMetadata/v1/instance/service-accounts/default/token" and self.headers["Metadata-Flavor"] == "Google":
-                self.say(200, {"access_token": "ya29.node", "expires_in": 3000, "token_type": "Bearer"})
+                self.reply(200, {"access_token": "ya29.node", "expires_in": 3000, "token_type": "Bearer"})
             elif path == "/metadata/identity/oauth2/token" and self.headers["Metadata"] == "true":
-                self.say(200, {"access_token": ENTRA, "expires_in": "3600"})
+                self.reply(200, {"access_token": ENTRA, "expires_in": "3600"})
             else:
-                self.say(404, {})
+                self.reply(404, {})
         elif self.host.startswith("api.ecr-public"):
             token = base64.b64encode(b"AWS:public-password").decode()
             data = {"authorizationToken": token, "expiresAt": time.time() + 43200}
-            self.say(200, {"authorizationData": data}) if self.headers["Authorization"] else self.say(403, {})
+            self.reply(200, {"authorizationData": data}) if self.headers["Authorization"] else self.reply(403, {})
         elif self.host == "login.microsoftonline.com":
-            right = form.get("client_assertion") == POD_TOKEN and path == "/pod-tenant/oauth2/v2.0/token"
-            self.say(200, {"access_token": ENTRA, "expires_in": 3600}) if right else self.say(400, {"error": "invalid_grant"})
+            valid = form.get("client_assertion") == POD_TOKEN and path == "/pod-tenant/oauth2/v2.0/token"
+            self.reply(200, {"access_token": ENTRA, "expires_in": 3600}) if valid else self.reply(400, {"error": "invalid_grant"})
         elif self.host == "sts.googleapis.com":
             if form.get("subject_token") == POD_TOKEN and form["audience"].startswith("identitynamespace:acme.svc.id.goog:"):
-                self.say(200, {"access_token": "ya29.pod", "expires_in": 3600})
+                self.reply(200, {"access_token": "ya29.pod", "expires_in": 3600})
             else:
-                self.say(400, {"error": "invalid_grant"})
+                self.reply(400, {"error": "invalid_grant"})
         elif "azurecr" in self.host:
             self.registry(path, form)
         else:
             self.moto(body)
 
     def registry(self, path, form):
-        """Azure's, as it is: a challenge, and an exchange. One of them names a place that is not its own."""
+        """An ACR registry: challenge and token exchange. The challenge of a `hijacked…` host names another host."""
         realm = "evil.azurecr.io" if self.host.startswith("hijacked") else self.host
         if path == "/v2/":
             challenge = f'Bearer realm="https://{realm}/oauth2/token",service="{self.host}"'
-            self.say(401, {"errors": [{"code": "UNAUTHORIZED"}]}, {"Www-Authenticate": challenge})
+            self.reply(401, {"errors": [{"code": "UNAUTHORIZED"}]}, {"Www-Authenticate": challenge})
         elif path == "/oauth2/exchange" and form["access_token"] == ENTRA and form["service"] == self.host:
             tenant = form.get("tenant", "")
-            self.say(200, {"refresh_token": jwt(tenant=tenant, iss=self.host, exp=int(time.time()) + 3 * 3600)})
+            self.reply(200, {"refresh_token": jwt(tenant=tenant, iss=self.host, exp=int(time.time()) + 3 * 3600)})
         else:
-            self.say(401, {"errors": [{"code": "UNAUTHORIZED"}]})
+            self.reply(401, {"errors": [{"code": "UNAUTHORIZED"}]})
 
     def moto(self, body):
         connection = http.client.HTTPConnection("127.0.0.1", moto)
         connection.request(self.command, self.path, body, dict(self.headers))
         response = connection.getresponse()
-        self.say(response.status, response.read(), {"Content-Type": response.headers["Content-Type"] or "text/plain"})
+        self.reply(response.status, response.read(), {"Content-Type": response.headers["Content-Type"] or "text/plain"})
 
-    def say(self, status, body, headers=None):
+    def reply(self, status, body, headers=None):
         body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         for name, value in ({"Content-Type": "application/json"} | (headers or {})).items():
@@ -161,7 +161,7 @@ class Clouds(http.server.BaseHTTPRequestHandler):
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Clouds)
 server.daemon_threads = True
-(here / "asked").touch()
+(here / "requests").touch()
 (here / "port.new").write_text(str(server.server_port))
 (here / "port.new").rename(here / "port")
 server.serve_forever()

@@ -21,9 +21,9 @@ import (
 // client-go makes around the plugin run (refreshCredsLocked and isInteractive in
 // plugin/pkg/client/auth/exec/exec.go, read at v0.37.2): the same codec of the
 // same scheme for both directions, then the checks on the decoded status in the
-// same order. Only those checks are written again here; all parsing is the
-// reference's. On an upgrade of client-go read that function again; the run
-// script compares with the real authenticator on every case of the case files.
+// same order. Only those checks are reimplemented here; all parsing is done by
+// client-go. Compare with that function on an upgrade of client-go; the run
+// script compares the results with the real authenticator for every case.
 type fast struct{}
 
 var (
@@ -46,7 +46,7 @@ func groupVersion(text string) (schema.GroupVersion, error) {
 	return gv, nil
 }
 
-// cluster makes the reference's cluster value of a case.
+// cluster returns client-go's cluster value of a case.
 func (c *infoCase) cluster() *clientauthentication.Cluster {
 	if c.Cluster == nil {
 		return nil
@@ -60,7 +60,7 @@ func (c *infoCase) cluster() *clientauthentication.Cluster {
 		DisableCompression:       c.Cluster.DisableCompression,
 	}
 	if c.Cluster.Config != nil {
-		// What loading a kubeconfig makes of the extension.
+		// The form of the extension after loading a kubeconfig.
 		out.Config = &runtime.Unknown{Raw: []byte(*c.Cluster.Config), ContentType: runtime.ContentTypeJSON}
 	}
 	return out

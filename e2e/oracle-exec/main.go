@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command oracle answers what the reference client (client-go's exec
-// authenticator) does with a configuration or with the output of a plugin.
+// Command oracle reports what client-go's exec authenticator does with a
+// configuration or with the output of a plugin.
 // One JSON case per line on stdin, one JSON result per line on stdout, in the
 // same order, each flushed at once so that it can be driven interactively.
 //
 //	oracle exec-info [--fork]   bytes of KUBERNETES_EXEC_INFO for a config
-//	oracle decode [--fork]      what becomes of a plugin's stdout
+//	oracle decode [--fork]      result of decoding a plugin's stdout
 //	oracle version              versions of the reference modules, as JSON
 //
 // With --fork every case goes through the public surface of the authenticator
-// (real.go), which starts this binary again as the plugin. Without it the same
-// calls are made in this process (fast.go). The two must agree; see run.
+// (real.go), which runs this binary as the plugin. Without it the same calls
+// are made in this process (fast.go). The two must agree; see run.
 //
-// Lines end at LF only: the strings in them may hold other line separators. Unknown
-// members of a case end the run. Errors are the authenticator's own texts, without
-// the round tripper's "getting credentials: " and with the scheme named "S".
+// Lines end at LF only: strings may contain other line separators. An unknown
+// member of a case is an error. Error texts are those of the authenticator,
+// without the prefix "getting credentials: " and with the scheme named "S".
 package main
 
 import (
@@ -89,7 +89,7 @@ type decodeResult struct {
 	Error       string `json:"error,omitempty"`
 }
 
-// credential is what the authenticator ends up with.
+// credential is the result of the authenticator.
 type credential struct {
 	token  string
 	cert   bool
@@ -159,8 +159,8 @@ func run(args []string) error {
 	return fmt.Errorf("unknown mode %q", args[0])
 }
 
-// each applies f to every line. A line that is not a case is a fault of the
-// caller and ends the run.
+// each applies f to every line. An invalid line is an error of the caller and
+// ends the program.
 func each[C any](in io.Reader, out io.Writer, f func(*C) any) error {
 	r := bufio.NewReaderSize(in, 1<<20)
 	for n := 1; ; n++ {
@@ -191,11 +191,11 @@ func each[C any](in io.Reader, out io.Writer, f func(*C) any) error {
 	}
 }
 
-// The scheme's name is the source line that made it, which is nobody's contract.
+// The name of a scheme is the source line that created it, which may change.
 var schemeName = regexp.MustCompile(`in scheme "[^"]*"`)
 
-// plain is the error as the authenticator made it: without the round tripper's
-// prefix.
+// plain returns the error of the authenticator, without the prefix of the round
+// tripper.
 func plain(err error) string {
 	text := strings.TrimPrefix(err.Error(), "getting credentials: ")
 	return schemeName.ReplaceAllString(text, `in scheme "S"`)

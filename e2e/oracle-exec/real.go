@@ -24,7 +24,7 @@ import (
 	"github.com/credlet/credlet/e2e/oracle-exec/internal/plugin"
 )
 
-// real asks the authenticator itself, which runs this binary as its plugin.
+// real uses the authenticator itself, which runs this binary as its plugin.
 type real struct {
 	self     string
 	dir      string
@@ -51,7 +51,7 @@ func newReal() (*real, error) {
 
 func (r *real) close() { os.RemoveAll(r.dir) }
 
-// terminal opens a pseudo terminal and returns its far side.
+// terminal opens a pseudo-terminal and returns its slave side.
 func (r *real) terminal() (*os.File, error) {
 	if r.pts != nil {
 		return r.pts, nil
@@ -76,15 +76,15 @@ func (r *real) terminal() (*os.File, error) {
 }
 
 // request builds an authenticator, sends one request through its round tripper
-// and returns the token that request carried and whether a certificate is there.
+// and returns the token of that request and whether there is a certificate.
 func (r *real) request(conf *api.ExecConfig, cluster *clientauthentication.Cluster, stdin *os.File) (*credential, error) {
-	// Authenticators are cached for the process by their configuration; the
-	// plugin does not look at this argument.
+	// Authenticators are cached per process and configuration; the plugin
+	// ignores this argument.
 	r.runs++
 	conf.Args = append(conf.Args, strconv.Itoa(r.runs))
 	conf.Command = r.self
 
-	// The authenticator looks at the variable when it is made and when it runs.
+	// The authenticator reads the variable when it is created and when it runs.
 	old := os.Stdin
 	os.Stdin = stdin
 	defer func() { os.Stdin = old }()
@@ -122,8 +122,8 @@ func (r *real) request(conf *api.ExecConfig, cluster *clientauthentication.Clust
 		out.token = token
 	}
 
-	// No public way leads to the expiry; and asking GetCert for the certificate
-	// would run the plugin again if it is past. So both are read in place.
+	// The expiry has no public accessor, and GetCert would run the plugin again
+	// if the certificate has expired. So both are read with reflection.
 	v := reflect.ValueOf(a).Elem()
 	exp := v.FieldByName("exp")
 	out.expiry = *(*time.Time)(unsafe.Pointer(exp.UnsafeAddr()))

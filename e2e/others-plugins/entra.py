@@ -1,7 +1,9 @@
-"""Microsoft Entra ID as far as an application needs it to log in, and an API server to believe it: a tenant's description,
-its keys, and its token endpoint.
+"""Fake Microsoft Entra ID for applications: OpenID configuration, signing keys and token endpoint of any tenant.
 
-What it is asked goes into a file, one line of JSON each; what it gives is a signed JWT that says who asked for what.
+    entra.py PORT CERTIFICATE KEY LOG
+
+Speaks TLS. The token endpoint issues a signed JWT with the client id (`appid`) and the audience of the request; the client secret
+`wrong` is rejected. Appends each token request to LOG, as a JSON object with `path` and the form fields.
 """
 
 import base64
@@ -13,9 +15,9 @@ import urllib.parse
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-import answering
+import json_server
 
-port, certificate, key, asked = sys.argv[1:]
+port, certificate, key, log = sys.argv[1:]
 base = f"https://127.0.0.1:{port}"
 signing = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
@@ -24,7 +26,7 @@ def encoded(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def part(value):
+def encoded_json(value):
     return encoded(json.dumps(value).encode())
 
 
@@ -35,7 +37,7 @@ def token(tenant, form):
         "appid": form.get("client_id"),
         "exp": int(time.time()) + 3600,
     }
-    text = f"{part({'alg': 'RS256', 'typ': 'JWT', 'kid': 'one'})}.{part(claims)}"
+    text = f"{encoded_json({'alg': 'RS256', 'typ': 'JWT', 'kid': 'one'})}.{encoded_json(claims)}"
     return f"{text}.{encoded(signing.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
 
@@ -45,14 +47,14 @@ def public_key():
     return {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "one", "n": number(numbers.n), "e": number(numbers.e)}
 
 
-class Handler(answering.Handler):
+class Handler(json_server.Handler):
     def do_GET(self):
         tenant = self.path.split("/")[1]
         if self.path == f"/{tenant}/discovery/v2.0/keys":
-            return self.answer(200, {"keys": [public_key()]})
+            return self.reply(200, {"keys": [public_key()]})
         if self.path.split("?")[0] != f"/{tenant}/v2.0/.well-known/openid-configuration":
-            return self.answer(404, {"error": "nobody knows this"})
-        self.answer(200, {
+            return self.reply(404, {"error": "unknown path"})
+        self.reply(200, {
             "issuer": f"{base}/{tenant}/v2.0",
             "authorization_endpoint": f"{base}/{tenant}/oauth2/v2.0/authorize",
             "token_endpoint": f"{base}/{tenant}/oauth2/v2.0/token",
@@ -60,13 +62,12 @@ class Handler(answering.Handler):
         })
 
     def do_POST(self):
-        length = int(self.headers["Content-Length"])
-        form = dict(urllib.parse.parse_qsl(self.rfile.read(length).decode()))
-        with open(asked, "a") as file:
+        form = dict(urllib.parse.parse_qsl(self.body()))
+        with open(log, "a") as file:
             file.write(json.dumps({"path": self.path, **form}) + "\n")
         if form.get("client_secret") == "wrong":
-            return self.answer(401, {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."})
-        self.answer(200, {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600, "access_token": token(self.path.split("/")[1], form)})
+            return self.reply(401, {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."})
+        self.reply(200, {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600, "access_token": token(self.path.split("/")[1], form)})
 
 
-answering.serve(port, certificate, key, Handler)
+json_server.serve(port, Handler, certificate, key)

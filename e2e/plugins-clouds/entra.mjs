@@ -1,17 +1,23 @@
-// npm's oidc-provider in the clothes of Entra ID: its paths, its tenants, applications with a secret, with a certificate, and
-// with a federated credential; beside it the id tokens of a CI and the metadata service of a virtual machine, and the agent of one that Arc manages.
-// `node entra.mjs PORT TENANT SERVER SECONDS CERTIFICATE-JWK LOG` writes a line into LOG for each request.
+// Fake Entra ID: npm's oidc-provider with the URL paths of an Entra tenant. Its applications authenticate with a secret, a
+// certificate or a federated credential.
+//
+//   node entra.mjs PORT TENANT SERVER-ID SECONDS CERTIFICATE-JWK CI-PUBLIC-KEY LOG
+//
+// SERVER-ID is the audience of access tokens, SECONDS their lifetime. CERTIFICATE-JWK is the public key of the application
+// `certified`, CI-PUBLIC-KEY a PEM file with the key whose ID tokens the application `workload` accepts (see azure_peer.py). Prints
+// `ready` when it serves, and appends method and path of each request to LOG.
 import * as oidc from 'oidc-provider';
-import { appendFileSync } from 'node:fs';
-import { generateKeyPairSync, sign, verify } from 'node:crypto';
+import { appendFileSync, readFileSync } from 'node:fs';
+import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import { createServer } from 'node:http';
 
-const [port, tenant, server, life, certificate, log] = process.argv.slice(2);
+const [port, tenant, server, life, certificate, ciKeyFile, log] = process.argv.slice(2);
 const host = `http://127.0.0.1:${port}`;
 const base = `${host}/${tenant}`;
 const scope = `${server}/.default`;
 const device = 'urn:ietf:params:oauth:grant-type:device_code';
-const key = () => generateKeyPairSync('rsa', { modulusLength: 2048 });
+const signingKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
+const ciKey = createPublicKey(readFileSync(ciKeyFile));
 const robot = { grant_types: ['client_credentials'], response_types: [], redirect_uris: [], scope };
 
 const provider = new oidc.Provider(`${base}/v2.0`, {
@@ -33,7 +39,7 @@ const provider = new oidc.Provider(`${base}/v2.0`, {
       jwks: { keys: [JSON.parse(certificate)] },
     },
   ],
-  jwks: { keys: [{ ...key().privateKey.export({ format: 'jwk' }), use: 'sig', alg: 'RS256', kid: 'e2e' }] },
+  jwks: { keys: [{ ...signingKey.export({ format: 'jwk' }), use: 'sig', alg: 'RS256', kid: 'e2e' }] },
   cookies: { keys: ['e2e'] },
   scopes: ['openid', 'profile', 'offline_access', scope],
   routes: {
@@ -49,7 +55,7 @@ const provider = new oidc.Provider(`${base}/v2.0`, {
     devInteractions: { enabled: true },
     deviceFlow: { enabled: true },
     clientCredentials: { enabled: true },
-    // Entra's access tokens are JWTs for the application that the scope names.
+    // Access tokens of Entra are JWTs whose audience is the application in the scope.
     resourceIndicators: {
       enabled: true,
       defaultResource: () => `api://${server}`,
@@ -67,21 +73,15 @@ const provider = new oidc.Provider(`${base}/v2.0`, {
 });
 provider.on('server_error', (ctx, error) => console.error(error));
 
-// The CI, whose key the application `workload` trusts.
-const ci = key();
-const part = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
-function jwt(claims) {
-  const signed = `${part({ alg: 'RS256', typ: 'JWT' })}.${part(claims)}`;
-  return `${signed}.${sign('sha256', Buffer.from(signed), ci.privateKey).toString('base64url')}`;
-}
-function federated(token) {
+// Whether the application `workload` accepts this ID token of the CI as its federated credential.
+function isFederatedCredential(token) {
   const [head, claims, signature] = token.split('.');
-  const right = verify('sha256', Buffer.from(`${head}.${claims}`), ci.publicKey, Buffer.from(signature ?? '', 'base64url'));
-  const { sub, aud, exp } = right ? JSON.parse(Buffer.from(claims, 'base64url')) : {};
+  const valid = verify('sha256', Buffer.from(`${head}.${claims}`), ciKey, Buffer.from(signature ?? '', 'base64url'));
+  const { sub, aud, exp } = valid ? JSON.parse(Buffer.from(claims, 'base64url')) : {};
   return sub === 'repo:acme/app' && aud === 'api://AzureADTokenExchange' && exp > Date.now() / 1000;
 }
 
-const answer = (response, status, value) => {
+const reply = (response, status, value) => {
   response.writeHead(status, { 'content-type': 'application/json' });
   response.end(JSON.stringify(value));
 };
@@ -89,28 +89,6 @@ const handle = provider.callback();
 createServer(async (request, response) => {
   const url = new URL(request.url, host);
   appendFileSync(log, `${request.method} ${url.pathname}\n`);
-  if (url.pathname === '/ci/token') {
-    if (request.headers.authorization !== 'bearer opens-the-ci') return answer(response, 401, {});
-    const now = Math.floor(Date.now() / 1000);
-    return answer(response, 200, { value: jwt({ iss: `${host}/ci`, sub: 'repo:acme/app', aud: url.searchParams.get('audience'), iat: now, exp: now + 300 }) });
-  }
-  if (url.pathname === '/metadata/identity/oauth2/token') {
-    const right = request.headers.metadata === 'true' && url.searchParams.get('resource') === server;
-    if (!right) return answer(response, 400, { error: 'invalid_request' });
-    const on = Math.floor(Date.now() / 1000) + 86399;
-    // Numbers are texts here, as Azure has them.
-    return answer(response, 200, { access_token: `of-the-machine-${url.searchParams.get('client_id') ?? 'itself'}`, expires_in: '86399', expires_on: `${on}`, resource: server, token_type: 'Bearer' });
-  }
-  if (url.pathname === '/arc') {
-    // Its key lies where only the agent's group can read it.
-    if (request.headers.metadata !== 'true' || url.searchParams.get('api-version') !== '2020-06-01') return answer(response, 400, {});
-    if (request.headers.authorization !== 'Basic key-of-the-agent') {
-      response.setHeader('WWW-Authenticate', 'Basic realm=/var/opt/azcmagent/tokens/e2e.key');
-      return answer(response, 401, {});
-    }
-    const on = Math.floor(Date.now() / 1000) + 86399;
-    return answer(response, 200, { access_token: `of-arc-for-${url.searchParams.get('resource')}`, expires_in: '86399', expires_on: `${on}`, token_type: 'Bearer' });
-  }
   if (url.pathname.endsWith('/v2.0/.well-known/openid-configuration')) {
     const document = {
       issuer: `${base}/v2.0`,
@@ -120,18 +98,18 @@ createServer(async (request, response) => {
       jwks_uri: `${base}/discovery/v2.0/keys`,
       token_endpoint_auth_methods_supported: ['client_secret_post', 'private_key_jwt', 'client_secret_basic'],
     };
-    return answer(response, 200, document);
+    return reply(response, 200, document);
   }
   const known = [`/${tenant}/`, '/interaction/'].some((path) => url.pathname.startsWith(path));
-  if (!known) return answer(response, 400, { error: 'invalid_request', error_codes: [90002] });
-  // Entra shows a list of accounts for this, and asks for no consent that was given; oidc-provider knows neither.
+  if (!known) return reply(response, 400, { error: 'invalid_request', error_codes: [90002] });
+  // oidc-provider does not support prompt=select_account. Entra shows a list of accounts and asks only for missing consent.
   request.url = request.url.replace('prompt=select_account', 'prompt=consent');
   if (request.method === 'POST' && url.pathname.endsWith('/token')) {
     let body = '';
     for await (const chunk of request) body += chunk;
     const fields = new URLSearchParams(body);
     if (fields.get('client_id') === 'workload') {
-      if (!federated(fields.get('client_assertion') ?? '')) return answer(response, 401, { error: 'invalid_client', error_codes: [70021] });
+      if (!isFederatedCredential(fields.get('client_assertion') ?? '')) return reply(response, 401, { error: 'invalid_client', error_codes: [70021] });
       body = new URLSearchParams({ grant_type: 'client_credentials', client_id: 'spn', client_secret: 's3cr3t-of-a-principal', scope: fields.get('scope') }).toString();
     }
     request.body = body;

@@ -1,8 +1,8 @@
-"""The clouds' own programs and libraries do the same.
+"""Prints the token that the own library of a cloud gets, for the comparison with credlet.
 
-    oracle.py google FILE URL      google-auth with this key file, at the peer at URL
-    oracle.py azure RESOURCE       azure-identity with the machine's identity
-    oracle.py oci DATE ARGUMENT…   oci-cli, on that date
+    oracle.py google FILE URL      google-auth with this credential file; URL is the address of google_peer.py
+    oracle.py azure RESOURCE       azure-identity with the managed identity of the machine
+    oracle.py oci DATE ARGUMENT…   oci-cli with these arguments; DATE replaces the current time
 """
 import sys
 
@@ -13,7 +13,7 @@ if kind == "google":
     import google.auth.transport.requests
     import google.oauth2.credentials
 
-    # Its fixed addresses.
+    # These addresses are constants in the library.
     google.oauth2.credentials._GOOGLE_OAUTH2_TOKEN_ENDPOINT = f"{sys.argv[3]}/token"
     google.auth.iam._IAM_ENDPOINT = sys.argv[3] + "/v1/projects/-/serviceAccounts/{}:generateAccessToken"
 

@@ -1,4 +1,9 @@
-"""Reads a token and makes the same one with awscli's own code, by the same arguments, at the second in the token."""
+"""Compares a token of credlet with the one that awscli's code makes for the same second.
+
+    oracle.py [--region REGION] [--cluster-name NAME | --cluster-id ID] <TOKEN
+
+Exits with 1 and prints both URLs if they differ.
+"""
 
 import argparse
 import base64

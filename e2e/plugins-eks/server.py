@@ -1,5 +1,9 @@
-"""As much of an API server as `kubectl get pods` needs. It writes down the bearer token it was asked with; one that is in the
-file beside it, of the same name with `.refused`, is refused."""
+"""Fake API server for `kubectl get pods`, with TLS.
+
+    server.py PORT CERTIFICATE KEY FILE
+
+Writes the bearer token of each request to FILE. Replies with 401 if the token is the content of FILE.rejected.
+"""
 
 import http.server
 import json
@@ -9,7 +13,7 @@ import sys
 
 port, certificate, key, bearer = sys.argv[1:]
 PODS = {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get", "list"]}
-ANSWERS = {
+RESPONSES = {
     "/version": {"major": "1", "minor": "33", "gitVersion": "v1.33.0"},
     "/api": {"kind": "APIVersions", "versions": ["v1"]},
     "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
@@ -22,10 +26,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         pathlib.Path(bearer).write_text(token)
-        refused = pathlib.Path(f"{bearer}.refused")
-        known = ANSWERS.get(self.path.partition("?")[0])
+        rejected = pathlib.Path(f"{bearer}.rejected")
+        known = RESPONSES.get(self.path.partition("?")[0])
         body = json.dumps(known).encode() if known else b"ok"
-        self.send_response(401 if refused.exists() and refused.read_text() == token else 200)
+        self.send_response(401 if rejected.exists() and rejected.read_text() == token else 200)
         self.send_header("Content-Type", "application/json" if known else "text/plain")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

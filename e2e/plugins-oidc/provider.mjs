@@ -1,5 +1,9 @@
-// npm's oidc-provider on loopback: code + PKCE, device, rotating refresh tokens, client credentials, revocation.
-// `node provider.mjs PORT SECONDS [CERTIFICATE KEY]` serves ID tokens that live for SECONDS, by TLS if it has a certificate.
+// OIDC issuer on 127.0.0.1, npm's oidc-provider: code + PKCE, device flow, rotating refresh tokens, client credentials,
+// revocation.
+//
+//   node provider.mjs PORT SECONDS [CERTIFICATE KEY]
+//
+// SECONDS is the lifetime of ID tokens. With CERTIFICATE and KEY it speaks TLS. Prints `ready` when it serves.
 import * as oidc from 'oidc-provider';
 import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';

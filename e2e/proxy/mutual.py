@@ -1,9 +1,10 @@
-"""An HTTPS server that wants a client certificate in a whole handshake for each request, and answers with its name.
+"""HTTPS server that requires a client certificate in a full handshake for each request.
 
-mutual.py CERTIFICATE KEY CLIENT_CA PORT_FILE [TLS_VERSION]
+    mutual.py CERTIFICATE KEY CLIENT-CA PORT-FILE [TLS-VERSION]
 
-Its port is the one in the file, if there is one. `/401` is refused, `/count` tells how many were, and `/hold` gets no
-answer; HOLD_FILE is made when somebody waits for it.
+The response is the common name of the client certificate and the TLS version. Uses the port in PORT-FILE if the file exists,
+otherwise writes a free port to it. `/401` replies with 401, `/count` with the number of those replies. `/hold` never replies and
+creates HOLD_FILE when a request arrives. TLS-VERSION, for example TLSv1_2, is the highest version.
 """
 
 import http.server
@@ -11,19 +12,19 @@ import os
 import ssl
 import sys
 
-refused = 0
+rejected = 0
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        global refused
+        global rejected
         subject = dict(pair for part in self.connection.getpeercert()["subject"] for pair in part)
         code, text = 200, f"{subject['commonName']} {self.connection.version()}"
         if self.path == "/401":
-            refused += 1
+            rejected += 1
             code, text = 401, "no"
         elif self.path == "/count":
-            text = str(refused)
+            text = str(rejected)
         elif self.path == "/hold":
             open(os.environ["HOLD_FILE"], "w").close()
             self.rfile.read(1)
@@ -42,7 +43,7 @@ context.load_verify_locations(clients)
 context.verify_mode = ssl.CERT_REQUIRED
 if version:
     context.maximum_version = ssl.TLSVersion[version[0]]
-# Nothing that a session could be taken up again with.
+# Without session tickets no session can be resumed.
 context.num_tickets = 0
 context.options |= ssl.OP_NO_TICKET
 wanted = int(open(port).read()) if os.path.exists(port) else 0

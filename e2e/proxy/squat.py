@@ -1,6 +1,8 @@
-"""Has the port of somebody else's HTTP proxy: lets everybody in, and is the server behind it as well.
+"""Attacker that listens on the port of an HTTP proxy: accepts every CONNECT and acts as the server behind it.
 
-squat.py PORT CERTIFICATE KEY; what it gets to see in the clear, it prints.
+    squat.py PORT CERTIFICATE KEY
+
+Prints ACCEPT when it listens, and for each connection the decrypted data it received, or the TLS error.
 """
 
 import socketserver

@@ -1,11 +1,11 @@
-"""SIGKILLs at random moments, of clients and of their proxies, while requests go through: nothing is done twice at the
-server, nothing is lost that may be sent again, and nobody stays behind.
+"""Kills clients and their proxies with SIGKILL at random times under load. No write may arrive twice, no read that can be
+retried may fail, and no process may be left.
 
-storm.py [SEED], with CREDLET naming a built `credlet`.
+    storm.py [SEED]
 
-A read is lost only if its proxy was killed twice meanwhile (it is sent again once), or in the middle of the answer, or
-while it was starting: then the plugin has failed, and says so. A write may be lost with its proxy; it must not come
-twice.
+CREDLET is the path of a built `credlet`. A read may fail only if its proxy was killed twice meanwhile (it is retried once), during
+the response, or during the start of the proxy, which is a failure of the plugin. A write may fail if its proxy was killed; it must
+not arrive twice.
 """
 
 import collections
@@ -26,21 +26,21 @@ import time
 
 CREDLET = os.path.abspath(os.environ["CREDLET"])
 SEED = int(sys.argv[1]) if len(sys.argv) > 1 else random.SystemRandom().randrange(1 << 32)
-# Who is the proxy: one that all share, or the plugin itself. The kubeconfigs have the same names.
+# The proxy is a daemon that all clients share, or the plugin process itself. The kubeconfigs have the same names.
 STYLES = ["daemon", "foreground"]
 KILLS, CLIENTS, COLD, LINGER, AT_ONCE = 100, 3, 20, 2, 2
-# Far more than anything takes here: who reaches it hangs.
-PATIENCE = 60
-# What a plugin says whose proxy was killed before it listened, and a client whose plugin was.
+# Far more than any step takes: a process that reaches it hangs.
+TIMEOUT = 60
+# Message of a plugin whose proxy was killed before it listened, and of a client whose plugin was killed.
 CUT = re.compile("it exited without a message|^error: [^ ]* was killed by SIGKILL")
-# And a client whose answer had begun.
+# Message of a client whose response had begun.
 BEGUN = re.compile("error reading a body")
-# What the server's threads meet when the other end of a connection is killed, and need not tell.
+# Errors of the server's threads when the peer of a connection is killed. They are not reported.
 GONE = (ConnectionError, ssl.SSLError, TimeoutError)
 
 
 class Upstream(http.server.ThreadingHTTPServer):
-    """Wants a client certificate, counts each number that is posted, and answers after a moment."""
+    """Server that requires a client certificate, counts each posted number, and replies after a short delay."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -51,7 +51,7 @@ class Upstream(http.server.ThreadingHTTPServer):
         context.load_cert_chain(certificate, key)
         context.load_verify_locations(clients)
         context.verify_mode = ssl.CERT_REQUIRED
-        # By each connection's own thread.
+        # The handshake runs in the thread of the connection.
         self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.seen, self.reads = collections.Counter(), 0
         self.lock, self.random = threading.Lock(), random.Random(SEED + 1)
@@ -71,7 +71,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.reads += 1
         if not self.is_held():
-            self.answer(200)
+            self.reply(200)
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -79,17 +79,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.seen[number] += 1
         if not self.is_held():
-            self.answer(201)
+            self.reply(201)
 
     def is_held(self):
-        """The first at this path gets no answer, and we wait until whoever asked is gone."""
+        """Whether this is the first request for /hold. It gets no response; return when its client has disconnected."""
         if self.path != "/hold" or self.server.held.is_set():
             return False
         self.server.held.set()
         self.rfile.read(1)
         return True
 
-    def answer(self, code):
+    def reply(self, code):
         with self.server.lock:
             pause = self.server.random.uniform(0, 0.1)
         time.sleep(pause)
@@ -104,7 +104,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def certificates(work):
-    """An authority with a server and a client."""
+    """Create a CA, a server certificate and a client certificate."""
 
     def openssl(name, *more):
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{work}/{name}.key"]
@@ -118,8 +118,8 @@ def certificates(work):
 
 
 def kubeconfig(work, name, port, *more):
-    # Who keeps the mark is seen by ../run if it is left.
-    words = ["proxy", "file", "--env", "CREDLET_E2E", "--certificate", f"{work}/client.crt", "--key", f"{work}/client.key", *more]
+    # The proxy inherits CREDLET_E2E, by which ../run finds processes that are left behind.
+    args = ["proxy", "file", "--env", "CREDLET_E2E", "--certificate", f"{work}/client.crt", "--key", f"{work}/client.key", *more]
     with open(f"{work}/{name}", "w") as file:
         file.write(f"""apiVersion: v1
 kind: Config
@@ -128,18 +128,18 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
 clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: '{work}/ca.crt'}}}}]
 users:
 - name: u
-  user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: '{CREDLET}', args: {words},
+  user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: '{CREDLET}', args: {args},
     interactiveMode: Never, provideClusterInfo: true}}}}
 """)
 
 
 class Proxies:
-    """Those of this storm and of no other, as the kernel knows them."""
+    """The proxy processes of this run, found in /proc."""
 
     def __init__(self, work):
         self.mark = f"{work}/client.crt".encode()
-        # Dying takes a moment, and who is dying is not hit again.
-        self.struck = set()
+        # A killed process stays in /proc for a moment and is not killed twice.
+        self.killed = set()
 
     def pids(self, style):
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self.is_one(pid, style)]
@@ -147,26 +147,26 @@ class Proxies:
     def is_one(self, pid, style):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
+                args = file.read().split(b"\0")
         except OSError:
             return False
-        wanted = {"daemon": words[1:2] == [b"proxy-daemon"], "foreground": b"--foreground" in words}
-        return self.mark in words and wanted[style]
+        wanted = {"daemon": args[1:2] == [b"proxy-daemon"], "foreground": b"--foreground" in args}
+        return self.mark in args and wanted[style]
 
     def kill(self, pid, style):
-        """Whose it was: a client's number, "daemon" for all, or `None` if it was nobody's any more."""
+        """Kill a proxy. Return the process id of its client, "daemon" for the shared one, or `None` if it has exited."""
         try:
             handle = os.pidfd_open(pid)
         except OSError:
             return None
         try:
-            # The number may have become another's meanwhile, but not the handle.
-            if pid in self.struck or not self.is_one(pid, style):
+            # The process id may have been reused meanwhile; the pidfd refers to one process.
+            if pid in self.killed or not self.is_one(pid, style):
                 return None
             with open(f"/proc/{pid}/stat") as file:
                 parent = int(file.read().rpartition(")")[2].split()[1])
             signal.pidfd_send_signal(handle, signal.SIGKILL)
-            self.struck.add(pid)
+            self.killed.add(pid)
             return style if style == "daemon" else parent
         except OSError:
             return None
@@ -175,31 +175,31 @@ class Proxies:
 
 
 class Client:
-    """One command."""
+    """A credlet command in the background."""
 
     all = []
 
-    def __init__(self, work, style, *words):
+    def __init__(self, work, style, *args):
         self.style, self.killed, self.began, self.log = style, False, time.monotonic(), "it hangs"
-        self.said = tempfile.TemporaryFile(dir=work)
+        self.stderr = tempfile.TemporaryFile(dir=work)
         self.process = subprocess.Popen(
-            [CREDLET, *words, "-v5", "--kubeconfig", f"{work}/{style}"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.said,
+            [CREDLET, *args, "-v5", "--kubeconfig", f"{work}/{style}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.stderr,
         )
         Client.all.append(self)
 
     def end(self):
-        """Its exit code, and what it said in the end. The rest is in its log."""
+        """Wait for its exit. Return the exit code and its last error message; `log` has the whole output."""
         try:
-            code = self.process.wait(PATIENCE)
+            code = self.process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return None, self.log
         finally:
             self.ended = time.monotonic()
-        self.said.seek(0)
-        with self.said:
-            self.log = self.said.read().decode(errors="replace").strip()
+        self.stderr.seek(0)
+        with self.stderr:
+            self.log = self.stderr.read().decode(errors="replace").strip()
         return code, self.log[max(self.log.rfind("error: "), 0):]
 
 
@@ -219,21 +219,21 @@ class Storm:
         choice = random.Random(seed)
         while not self.over.is_set():
             number = next(self.numbers) if choice.random() < 0.5 else None
-            words = ["get", "/read"] if number is None else ["request", "/write", "-d", write(number)]
+            args = ["get", "/read"] if number is None else ["request", "/write", "-d", write(number)]
             with self.lock:
-                client = Client(self.work, style, *words)
+                client = Client(self.work, style, *args)
                 self.running.add(client)
-            code, said = client.end()
+            code, message = client.end()
             with self.lock:
                 self.running.remove(client)
-                self.done.append((client, number, code, said))
+                self.done.append((client, number, code, message))
 
     def strike(self, client_next):
-        """Whether somebody was hit."""
+        """Kill a client or a proxy. Return whether there was one."""
         if client_next:
             with self.lock:
                 client = self.random.choice(sorted(self.running, key=lambda one: one.began) or [None])
-                # Not one that has ended and waits to be counted.
+                # Not a client that has exited and waits to be counted.
                 if client is None or client.process.poll() is not None:
                     return False
                 client.process.kill()
@@ -241,15 +241,15 @@ class Storm:
                 return True
         style = self.random.choice(STYLES)
         found, before = self.proxies.pids(style), time.monotonic()
-        whose = self.proxies.kill(self.random.choice(found), style) if found else None
-        if whose is not None:
-            self.kills.append((whose, before, time.monotonic()))
-        return whose is not None
+        owner = self.proxies.kill(self.random.choice(found), style) if found else None
+        if owner is not None:
+            self.kills.append((owner, before, time.monotonic()))
+        return owner is not None
 
     def hits(self, client):
-        """How often a proxy of its was killed while it ran."""
-        its = "daemon" if client.style == "daemon" else client.process.pid
-        return sum(whose == its and a <= client.ended and b >= client.began for whose, a, b in self.kills)
+        """Return how often a proxy of this client was killed while the client ran."""
+        proxy = "daemon" if client.style == "daemon" else client.process.pid
+        return sum(owner == proxy and a <= client.ended and b >= client.began for owner, a, b in self.kills)
 
     def rage(self):
         seeds = [self.random.random() for _ in range(2 * CLIENTS)]
@@ -257,40 +257,40 @@ class Storm:
         threads = [threading.Thread(target=self.load, args=args, daemon=True) for args in each]
         for thread in threads:
             thread.start()
-        # As many of one kind as of the other, in any order.
+        # Equal numbers of clients and proxies, in random order.
         plan = [True, False] * (KILLS // 2)
         self.random.shuffle(plan)
-        limit = time.monotonic() + 3 * PATIENCE
+        limit = time.monotonic() + 3 * TIMEOUT
         for client_next in plan:
             time.sleep(self.random.expovariate(1 / 0.25))
             while not self.strike(client_next):
                 if time.monotonic() > limit:
-                    fail("nobody is there to be killed")
+                    fail("no process to kill")
                 time.sleep(0.02)
         self.over.set()
         for thread in threads:
             thread.join()
 
     def judge(self):
-        """What became of the requests, and what is wrong with that."""
-        wrong = [f"write {number} was seen {times} times" for number, times in self.upstream.seen.items() if times > 1]
+        """Return the requests by outcome, and a list of errors."""
+        wrong = [f"write {number} was received {times} times" for number, times in self.upstream.seen.items() if times > 1]
         counts = collections.Counter()
-        for client, number, code, said in self.done:
+        for client, number, code, message in self.done:
             kind = "reads" if number is None else "writes"
             hits = self.hits(client)
-            # Who had just ended when it was killed is judged as the others are.
+            # A client that had exited when it was killed is judged as the others.
             if client.killed and code == -signal.SIGKILL:
                 counts[f"{kind} of killed clients"] += 1
             elif code == 0:
                 counts[f"{kind} that succeeded" + (" though a proxy was killed" if hits else "")] += 1
                 if number is not None and self.upstream.seen[number] == 0:
-                    wrong.append(f"write {number} succeeded, they say, and was never seen")
+                    wrong.append(f"write {number} reported success and was never received")
             elif hits == 0 or code is None:
                 wrong.append(f"one of the {kind} failed though no proxy was killed ({client.style}): {client.log}")
-            elif CUT.search(said):
+            elif CUT.search(message):
                 counts[f"{kind} whose proxy ({client.style}) was killed at its start"] += 1
-            elif BEGUN.search(said):
-                counts[f"{kind} whose proxy was killed in the middle of the answer"] += 1
+            elif BEGUN.search(message):
+                counts[f"{kind} whose proxy was killed during the response"] += 1
             elif number is not None:
                 counts["writes lost with their proxy"] += 1
             elif hits > 1:
@@ -305,10 +305,10 @@ def fail(why):
 
 
 def eventually(what, true):
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + TIMEOUT
     while not true():
         if time.monotonic() > limit:
-            fail(f"never: {what}")
+            fail(f"timed out: {what}")
         time.sleep(0.02)
 
 
@@ -321,7 +321,7 @@ def main(work, proxies):
     numbers = itertools.count()
     none = {style: lambda style=style: not proxies.pids(style) for style in STYLES}
 
-    # Many at once, and nobody serves yet. However slow they are, the daemon waits for the last.
+    # Many clients at the same time start without a daemon. The daemon serves all of them, however slow they are.
     kubeconfig(work, "cold", port)
     cold = [Client(work, "cold", "get", "/read") for _ in range(COLD)]
     daemons = set()
@@ -329,79 +329,79 @@ def main(work, proxies):
         daemons.update(proxies.pids("daemon"))
         time.sleep(0.01)
     daemons.update(proxies.pids("daemon"))
-    for code, said in [client.end() for client in cold]:
+    for code, message in [client.end() for client in cold]:
         if code != 0:
-            fail(f"one of {COLD} at once: {said}")
+            fail(f"one of {COLD} at once: {message}")
     if len(daemons) != 1:
         fail(f"{COLD} clients at once started {len(daemons)} daemons")
     print(f"{COLD} clients at once, 1 daemon")
     proxies.kill(*daemons, "daemon")
-    eventually("the daemon is gone", none["daemon"])
+    eventually("the daemon has exited", none["daemon"])
 
-    # A client, killed while it waits for an answer.
-    def waiting(style, *words):
+    # A client is killed while it waits for a response.
+    def waiting(style, *args):
         upstream.held.clear()
-        client = Client(work, style, *words)
+        client = Client(work, style, *args)
         eventually("the request arrives", upstream.held.is_set)
         return client
 
     def outlived(style):
-        """How long the proxy of a client that is killed lives on."""
+        """Kill a waiting client and return after how many seconds its proxy exits."""
         client = waiting(style, "get", "/hold")
         before = time.monotonic()
         client.process.kill()
         eventually(f"the proxy ({style}) ends after its client", none[style])
         took = time.monotonic() - before
         client.end()
-        print(f"client killed, proxy ({style}) gone after {took:.2f} s")
+        print(f"client killed, proxy ({style}) exited after {took:.2f} s")
         return took
 
     if outlived("daemon") < LINGER:
         fail(f"the daemon should linger for {LINGER} s")
-    # The machine may be busy with others for a while.
+    # Three attempts, because the machine may be busy.
     if all(outlived("foreground") > AT_ONCE for _ in range(3)):
         fail(f"the plugin that is the proxy should end within {AT_ONCE} s")
 
-    # And the proxy.
+    # A proxy is killed while its client waits for a response.
     for style in STYLES:
-        for words, sent_again in [(["get", "/hold"], True), (["request", "/hold", "-d", write(next(numbers))], False)]:
-            client = waiting(style, *words)
+        for args, retried in [(["get", "/hold"], True), (["request", "/hold", "-d", write(next(numbers))], False)]:
+            client = waiting(style, *args)
             if [proxies.kill(pid, style) for pid in proxies.pids(style)] not in [["daemon"], [client.process.pid]]:
                 fail(f"one proxy ({style}) should be there")
-            code, said = client.end()
-            if (code == 0) != sent_again:
-                fail(f"proxy ({style}) killed while {words} waits: {code}, {said}")
-        print(f"proxy ({style}) killed, the read is sent again and the write is not")
+            code, message = client.end()
+            if (code == 0) != retried:
+                fail(f"proxy ({style}) killed while {args} waits: {code}, {message}")
+        print(f"proxy ({style}) killed: the read is retried, the write is not")
 
     storm = Storm(work, upstream, proxies, numbers)
     began = time.monotonic()
     storm.rage()
     took = time.monotonic() - began
     counts, wrong = storm.judge()
-    daemons = sum(whose == "daemon" for whose, _, _ in storm.kills)
+    daemons = sum(owner == "daemon" for owner, _, _ in storm.kills)
     print(
         f"{KILLS - len(storm.kills)} clients, {daemons} daemons and {len(storm.kills) - daemons} foreground proxies "
         f"killed in {took:.0f} s"
     )
-    print(f"{len(upstream.seen)} writes and {upstream.reads} reads seen by the server")
+    print(f"{len(upstream.seen)} writes and {upstream.reads} reads received by the server")
     for what, times in sorted(counts.items()):
         print(f"  {times:5} {what}")
     if wrong:
-        fail("\n  ".join([f"{len(wrong)} things are wrong", *wrong]))
+        fail("\n  ".join([f"{len(wrong)} errors", *wrong]))
     for style in none:
         eventually(f"no proxy ({style}) is left", none[style])
     print("no proxy left")
 
-    # Whoever comes next tidies up after those who were killed.
-    code, said = Client(work, "foreground", "get", "/read").end()
+    # The next client removes the files of killed processes.
+    code, message = Client(work, "foreground", "get", "/read").end()
     if code != 0:
-        fail(f"after the storm: {said}")
+        fail(f"after the storm: {message}")
     left = lambda: glob.glob(f"{work}/run/credlet/process-*") + glob.glob(f"{work}/run/credlet/client-*")
     eventually("nothing is left in the runtime directory", lambda: not left())
 
 
-# Who is told to end tidies up too.
-signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
+# SIGTERM also runs the clean-up below.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
 print(f"storm, seed {SEED}", flush=True)
 work = tempfile.mkdtemp(prefix="storm-")
 os.makedirs(f"{work}/run", 0o700)
@@ -419,4 +419,7 @@ finally:
     for style in STYLES:
         for pid in proxies.pids(style):
             proxies.kill(pid, style)
-    shutil.rmtree(work, ignore_errors=True)
+    if os.environ.get("CREDLET_E2E_KEEP"):
+        print(f"kept: {work}")
+    else:
+        shutil.rmtree(work, ignore_errors=True)

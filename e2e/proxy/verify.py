@@ -1,6 +1,9 @@
-"""An HTTPS server that makes the signature of each request anew with botocore, and says whether it is the same.
+"""HTTPS server that verifies the SigV4 signature of each request with botocore.
 
-verify.py CERTIFICATE KEY PORT_FILE, with the secret key in AWS_SECRET and the session token in AWS_TOKEN.
+    verify.py CERTIFICATE KEY PORT-FILE
+
+AWS_SECRET is the secret key, AWS_TOKEN the session token. Writes its port to PORT-FILE. The response is
+`good SIGNED-HEADERS [unsigned]`, or what is wrong with the signature.
 """
 
 import datetime
@@ -21,7 +24,7 @@ SECRET, TOKEN = os.environ["AWS_SECRET"], os.environ["AWS_TOKEN"]
 
 
 class Received(SigV4Auth):
-    """botocore's signer, over the headers that the client says it has signed."""
+    """botocore's signer, restricted to the headers that the client has signed."""
 
     def __init__(self, signed, *args):
         super().__init__(*args)
@@ -75,7 +78,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         digest = self.headers["X-Amz-Content-Sha256"]
         if digest not in ("UNSIGNED-PAYLOAD", hashlib.sha256(body).hexdigest()):
             return "another body"
-        # What is meant, as a server reads it; botocore writes it down in its own way.
+        # The decoded query, which botocore encodes in its canonical form.
         path, _, query = self.path.partition("?")
         pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
         then = datetime.datetime.strptime(self.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ")

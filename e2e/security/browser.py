@@ -1,8 +1,8 @@
-"""A headless Chromium that opens each URL written to a FIFO.
+"""Headless Chromium that opens each URL written to a FIFO.
 
-browser.py CHROMIUM PROFILE FIFO
+    browser.py CHROMIUM PROFILE FIFO
 
-It is controlled over --remote-debugging-pipe, so that no port is open for it. SIGTERM ends both.
+It is controlled over --remote-debugging-pipe, which needs no port. SIGTERM stops both.
 """
 
 import json
@@ -18,7 +18,7 @@ ours_in, from_browser = os.pipe()
 
 
 def pipes():
-    # Through higher numbers: one of the four may be 3 or 4 already.
+    # By way of higher descriptors, because one of the four pipe ends may be 3 or 4 already.
     a, b = os.dup(to_browser), os.dup(from_browser)
     high_a, high_b = 61, 62
     os.dup2(a, high_a)

@@ -1,6 +1,8 @@
-"""Holds idle connections to a port: holder.py PORT NUMBER
+"""Holds idle connections to a port.
 
-A connection that is closed is replaced within half a second. `READY` when all have been tried, then `OPEN N` from time to time.
+    holder.py PORT NUMBER
+
+A closed connection is replaced within half a second. Prints `READY` when all connections were started, then `OPEN N` every second.
 """
 
 import select
@@ -22,7 +24,7 @@ def fill():
 
 fill()
 print("READY", flush=True)
-told = 0
+reported = 0
 while True:
     poll = select.poll()
     by_number = {one.fileno(): one for one in held}
@@ -33,6 +35,6 @@ while True:
         by_number[descriptor].close()
     time.sleep(0.5)
     fill()
-    if time.monotonic() - told > 1:
-        told = time.monotonic()
+    if time.monotonic() - reported > 1:
+        reported = time.monotonic()
         print("OPEN", len(held), flush=True)

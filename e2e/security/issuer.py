@@ -1,9 +1,9 @@
-"""An OpenID Connect issuer on 127.0.0.1. A cookie is the session of a user that is already logged in.
+"""OpenID Connect issuer on 127.0.0.1 with users that are already logged in, by a session cookie.
 
-issuer.py PORT KEY
+    issuer.py PORT KEY
 
-KEY is an RSA key in PEM form. `/session?user=NAME` sets the cookie. Any path before the well-known suffix is an issuer of its
-own, as tenants are. One JSON line on stdout for each authorization and each token.
+KEY is an RSA key in PEM. `/session?user=NAME` sets the cookie. Any path before the well-known suffix is a separate issuer, like a
+tenant. Prints a JSON object for each authorization and each token.
 """
 
 import base64

@@ -1,6 +1,8 @@
-"""Looks for secrets in the memory of another process, by /proc/PID/mem, and in its environment.
+"""Searches the memory (/proc/PID/mem) and the environment of another process for secrets.
 
-memory.py PID NEEDLE…: prints `found N` or `denied`. Needles are in hex, or they would be found in command lines.
+    memory.py PID SECRET…
+
+Prints `found N in BYTES` or `denied`. Secrets are in hexadecimal, so that they are not found in command lines.
 """
 
 import re

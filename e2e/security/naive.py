@@ -1,9 +1,9 @@
-"""An OpenID Connect client without protection, as a control for the attacks on logins.
+"""OpenID Connect client without protection, to show that the attacks on logins work.
 
-naive.py ISSUER CLIENT_ID PORT
+    naive.py ISSUER CLIENT-ID PORT
 
-Listens at 127.0.0.1 only, hands the authorization URL to every visitor, accepts the first callback, and prints the
-user that was logged in.
+Listens on 127.0.0.1 only, redirects every client to the authorization URL and accepts the first callback. Prints `READY`, then
+`LOGGED-IN USER` or, after an invalid callback, `ENDED`.
 """
 
 import base64

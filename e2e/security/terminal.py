@@ -1,11 +1,11 @@
-"""Runs a command as the foreground job of a terminal of its own, as a shell with job control does.
+"""Runs a command as the foreground job of a pseudo-terminal, like a shell with job control.
 
-terminal.py STEP… -- COMMAND…
+    terminal.py STEP… -- COMMAND…
 
-STEP: `wait=TEXT` until that is shown, `send=TEXT` types it (with Python's escapes), `stopped` until the job is suspended, or
-five seconds are over, `running` continues it in the foreground, `pause` waits a second. While the job is suspended, the shell reads what is typed. What
-was shown goes to stdout, then a line for each event: `stopped echo|noecho`, `running`, and the job's end, `exited N` or
-`signaled N`; `timed out after STEP` if a step takes more than 20 s.
+Steps: `wait=TEXT` waits until TEXT is shown, `send=TEXT` types it (with Python escapes), `stopped` waits until the job is suspended
+or five seconds have passed, `running` continues it in the foreground, `pause` waits a second. While the job is suspended, the shell
+reads the input. Prints the output of the terminal, then a line for each event: `stopped echo|noecho`, `running`, and finally
+`exited N` or `signaled N`; `timed out after STEP` if a step takes more than 20 s.
 """
 
 import codecs
@@ -23,7 +23,7 @@ events_in, events_out = os.pipe()
 orders_in, orders_out = os.pipe()
 pid, terminal = pty.fork()
 if pid == 0:
-    # The shell: leads the session, and hands the terminal to its job.
+    # The shell: session leader that makes its job the foreground process group.
     for number in (signal.SIGTTOU, signal.SIGTTIN, signal.SIGTSTP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     job = os.fork()
@@ -56,14 +56,14 @@ if pid == 0:
             os._exit(0)
 os.close(events_out)
 shown, events = b"", b""
-open_ones = [terminal, events_in]
+open_fds = [terminal, events_in]
 
 
 def pump(done, step, limit=20, optional=False):
     global shown, events
     until = time.monotonic() + limit
-    while not done() and open_ones:
-        ready, _, _ = select.select(open_ones, [], [], max(0, until - time.monotonic()))
+    while not done() and open_fds:
+        ready, _, _ = select.select(open_fds, [], [], max(0, until - time.monotonic()))
         if not ready and optional:
             return
         if not ready:
@@ -81,7 +81,7 @@ def pump(done, step, limit=20, optional=False):
             else:
                 events += part
             if not part:
-                open_ones.remove(fd)
+                open_fds.remove(fd)
 
 
 def ended():
@@ -104,7 +104,7 @@ for step in steps:
             os.write(orders_out, b"x")
             pump(lambda: b"running" in events or ended(), step)
 pump(ended, "the end")
-# What was written last may still be on its way.
+# The last output may not have arrived yet.
 try:
     while select.select([terminal], [], [], 0.2)[0] and (part := os.read(terminal, 4096)):
         shown += part

@@ -1,10 +1,10 @@
-"""Looks for a login of another user that is in progress and tries to complete it.
+"""Attacker that searches for a login of another user in progress and tries to complete it.
 
-thief.py ISSUER ROUNDS PORT…
+    thief.py ISSUER ROUNDS PORT…
 
-Reads the command lines of all processes, and asks each loopback address that it finds there, and each PORT, for its page. An
-authorization URL with a state is followed with a session of user B, and the code is brought back (`STATE`, `FINISHED`). A user
-code of a device login is entered as user B (`CODE`). `LOOKED N` ends each round, N being the command lines that could be read.
+Reads the command lines of all processes, and requests the page of each loopback URL in them and of each PORT. Follows an
+authorization URL with a state in a session of user B and sends the code back (`STATE`, `FINISHED`). Enters the user code of a device
+login as user B (`CODE`). Prints `LOOKED N` after each round, N being the number of readable command lines.
 """
 
 import glob
@@ -19,7 +19,7 @@ cookies, seen = {}, set()
 
 
 def get(url, extra=()):
-    """Status, Location and body; cookies are kept by host and port, as a browser of ours would."""
+    """Send a GET request. Return status, Location and body; status is None on an error. Stores cookies by host and port."""
     parts = urllib.parse.urlsplit(url)
     try:
         connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=2)
@@ -39,7 +39,7 @@ def get(url, extra=()):
 
 
 def take(text):
-    """Whatever is of use in a text that we got hold of."""
+    """Use the user codes and authorization URLs in a text."""
     for code in re.findall(r"WXYZ-[0-9A-F]{6}", text):
         if code not in seen:
             seen.add(code)

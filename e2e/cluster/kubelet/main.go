@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command minikubelet is a node with one pod, as far as an API server can tell: it registers both and serves exec, logs and
-// port-forward with the streaming code of the kubelet's container runtimes. There are no containers. Commands run beside it,
-// the log is a line every so often, and every port of the pod is the same little web server.
+// Command minikubelet is a fake node with one pod: it registers both at the API server and serves exec, logs and port-forward with
+// the streaming code of the kubelet's container runtimes. There are no containers: commands run as child processes, the log is a
+// line in regular intervals, and every port of the pod is the same small web server.
 //
-// It asks for the API server's client certificate, for who may speak to it may run programs. Once the pod is there it
-// writes the file "pod" into the cluster's directory.
+// It requires the client certificate of the API server, because its clients can run programs. When the pod is registered it writes
+// the file "pod" into the directory of the cluster.
 package main
 
 import (
@@ -75,7 +75,7 @@ func listen(dir string) (net.Listener, error) {
 	if !clients.AppendCertsFromPEM(text) {
 		return nil, errors.New("ca.crt holds no certificate")
 	}
-	// Streams are upgrades of HTTP/1.1.
+	// HTTP/1.1 only, because the streams use its Upgrade mechanism.
 	return tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		Certificates: []tls.Certificate{cert},
 		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients,
@@ -83,7 +83,7 @@ func listen(dir string) (net.Listener, error) {
 	})
 }
 
-// register makes the node and the pod, and says that both are well.
+// register creates the node and the pod and reports both as ready.
 func register(ctx context.Context, dir string, port int) error {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
 	if err != nil {

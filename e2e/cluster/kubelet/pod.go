@@ -21,11 +21,11 @@ import (
 const (
 	idle     = 10 * time.Minute
 	creation = 30 * time.Second
-	// logInterval is how long the log takes for a line.
+	// logInterval is the time between two lines of the log.
 	logInterval = 100 * time.Millisecond
 )
 
-// podServer is the part of the kubelet's API that an API server passes on.
+// podServer is the part of the kubelet's API to which an API server forwards requests.
 type podServer struct{ begun time.Time }
 
 func newPodServer() http.Handler {
@@ -47,14 +47,14 @@ func (p *podServer) exec(w http.ResponseWriter, req *http.Request) {
 		options, idle, creation, remotecommand.SupportedStreamingProtocols)
 }
 
-// ExecInContainer runs the command beside us.
+// ExecInContainer runs the command as a child process.
 func (p *podServer) ExecInContainer(ctx context.Context, _, _, _ string, command []string, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	if tty {
 		return inTerminal(cmd, in, out, resize)
 	}
 	if in != nil {
-		// Not cmd.Stdin: its copy would be waited for, and a person's keyboard has no end.
+		// Not cmd.Stdin: Wait would wait for the end of the input, which an interactive terminal does not have.
 		pipe, err := cmd.StdinPipe()
 		if err != nil {
 			return err
@@ -87,12 +87,12 @@ func inTerminal(cmd *exec.Cmd, in io.Reader, out io.Writer, resize <-chan remote
 	if in != nil {
 		go func() { _, _ = io.Copy(terminal, in) }()
 	}
-	// Ends with an error when the last process has let go of the terminal.
+	// Returns an error when the last process has closed the terminal.
 	_, _ = io.Copy(out, terminal)
 	return exitCode(cmd.Wait())
 }
 
-// exitCode is the error as the streaming code wants it.
+// exitCode converts the error of a command to the one that the streaming code expects.
 func exitCode(err error) error {
 	if exit, ok := err.(*exec.ExitError); ok {
 		return &utilexec.ExitErrorWrapper{ExitError: exit}
@@ -100,7 +100,7 @@ func exitCode(err error) error {
 	return err
 }
 
-// logs gives a line for every interval since the pod began, and goes on if asked to.
+// logs writes a line for every interval since the start of the pod, and continues with ?follow.
 func (p *podServer) logs(w http.ResponseWriter, req *http.Request) {
 	query := req.URL.Query()
 	lines := func() int { return int(time.Since(p.begun) / logInterval) }
@@ -138,7 +138,7 @@ func (p *podServer) portForward(w http.ResponseWriter, req *http.Request) {
 	portforward.ServePortForward(w, req, p, req.PathValue("pod"), "", options, idle, creation, portforward.SupportedProtocols)
 }
 
-// PortForward joins the stream with the little web server, whatever the port.
+// PortForward connects the stream to the web server, whatever the port is.
 func (p *podServer) PortForward(ctx context.Context, name, _ string, port int32, stream io.ReadWriteCloser) error {
 	near, far := net.Pipe()
 	hello := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -155,7 +155,7 @@ func (p *podServer) PortForward(ctx context.Context, name, _ string, port int32,
 	return err
 }
 
-// once is a listener that has one connection to give.
+// once is a listener that accepts one connection.
 type once struct {
 	conn net.Conn
 	done <-chan struct{}

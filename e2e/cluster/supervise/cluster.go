@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// cluster is the processes and what is known about them.
+// cluster is a running cluster: its processes and addresses.
 type cluster struct {
 	bin, dir        string
 	server, version string
@@ -67,7 +67,7 @@ func (c *cluster) start(kubelet bool, signals <-chan os.Signal) error {
 		"--service-account-issuer=https://cluster.invalid",
 		"--service-account-signing-key-file="+c.file("sa.key"), "--service-account-key-file="+c.file("sa.pub"),
 		"--authorization-mode=RBAC",
-		// Nobody here makes service accounts for pods.
+		// There is no controller that creates service accounts for pods.
 		"--disable-admission-plugins=ServiceAccount",
 		"--kubelet-client-certificate="+c.file("apiserver-kubelet.crt"), "--kubelet-client-key="+c.file("apiserver-kubelet.key"),
 		"--kubelet-certificate-authority="+c.file("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
@@ -91,7 +91,7 @@ func (c *cluster) start(kubelet bool, signals <-chan os.Signal) error {
 
 func (c *cluster) file(name string) string { return filepath.Join(c.dir, name) }
 
-// spawn starts a child whose output goes to a file of its name.
+// spawn starts a child process; its output is written to a file of its name.
 func (c *cluster) spawn(name, path string, args ...string) error {
 	log, err := os.Create(c.file(name + ".log"))
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *cluster) spawn(name, path string, args ...string) error {
 	defer log.Close()
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, c.dir
-	// A group of its own, so that a Ctrl-C at the terminal reaches us alone and things end in order.
+	// Its own process group, so that Ctrl-C at the terminal reaches only this process, which stops the children in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -125,13 +125,13 @@ func (c *cluster) wait(ctx context.Context, signals <-chan os.Signal, name strin
 		case name := <-c.ended:
 			return fmt.Errorf("%s did not start: %s", name, c.tail(name))
 		case s := <-signals:
-			return fmt.Errorf("ended by signal: %s", s)
+			return fmt.Errorf("terminated by signal: %s", s)
 		}
 	}
 	return nil
 }
 
-// ready tells whether the API server answers, and has made what every cluster has.
+// ready reports whether the API server responds and has created its default objects.
 func (c *cluster) ready(ctx context.Context) bool {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.ca.pem)
@@ -161,13 +161,13 @@ func (c *cluster) ready(ctx context.Context) bool {
 	return true
 }
 
-// stop ends what runs, the last one first.
+// stop stops the processes in reverse order of their start.
 func (c *cluster) stop() {
 	for i := len(c.children) - 1; i >= 0; i-- {
 		ch := c.children[i]
 		grace := 3 * time.Second
 		if ch.name == "kube-apiserver" {
-			// It would wait a minute for its watches to end, and nobody needs what it could still say.
+			// The API server would wait a minute for its watches to close.
 			grace = 0
 		}
 		_ = ch.cmd.Process.Signal(syscall.SIGTERM)
@@ -180,7 +180,7 @@ func (c *cluster) stop() {
 	}
 }
 
-// tail is the end of what a child had to say.
+// tail returns the end of the output of a child process.
 func (c *cluster) tail(name string) string {
 	text, _ := os.ReadFile(c.file(name + ".log"))
 	return string(text[max(0, len(text)-1500):])
@@ -193,7 +193,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Held until all are chosen, so that they differ.
+		// All listeners stay open until the last port is chosen, so that the ports differ.
 		defer l.Close()
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Tokens of a cluster that only this machine can reach and that is gone in minutes.
+// Fixed tokens: only this machine can reach the cluster, and it exists for minutes.
 const adminToken = "admin-token"
 
 const tokens = adminToken + `,admin,1,"system:masters"
@@ -28,7 +28,7 @@ ada-token-2,ada,2,"engineers"
 bob-token,bob,3,"engineers"
 `
 
-// authority signs the certificates of servers and of people alike.
+// authority is the CA of the server and the client certificates.
 type authority struct {
 	pem  []byte
 	cert *x509.Certificate
@@ -37,7 +37,7 @@ type authority struct {
 
 type pair struct{ cert, key []byte }
 
-// writeFiles makes all keys, certificates and kubeconfigs.
+// writeFiles creates all keys, certificates and kubeconfigs.
 func (c *cluster) writeFiles() error {
 	ca, key, err := newAuthority()
 	if err != nil {
@@ -129,7 +129,7 @@ func loadAuthority(dir string) (*authority, error) {
 	}
 	b, _ := pem.Decode(text)
 	if b == nil {
-		return nil, errors.New("ca.crt holds no certificate")
+		return nil, errors.New("ca.crt contains no certificate")
 	}
 	cert, err := x509.ParseCertificate(b.Bytes)
 	if err != nil {
@@ -186,7 +186,7 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	}
 	ec, ok := key.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("a key of type %T", key)
+		return nil, fmt.Errorf("unexpected key type %T", key)
 	}
 	return ec, nil
 }

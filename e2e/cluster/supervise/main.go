@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command supervise runs a cluster on loopback: etcd, kube-apiserver and our mini kubelet, on free ports, in a directory of
-// their own. With a command it runs that beside the cluster and leaves with its exit code; without one it waits for a
-// signal. Whatever happens, nothing that it started outlives it, and the directory goes with it.
+// Command supervise runs a cluster on 127.0.0.1: etcd, kube-apiserver and minikubelet, on free ports, in a directory of its own. With
+// a command it runs the command while the cluster is up and exits with its exit code; without one it waits for a signal.
+// On exit it stops every process that it started and removes the directory, unless CREDLET_E2E_KEEP is set.
 //
 //	supervise -bin DIR [-dir DIR] [-kubelet=false] [COMMAND…]
 //	supervise -sign -dir DIR -user NAME [-groups A,B] [-life 1h]
 //
-// Further flags of kube-apiserver may lie in the directory, one a line, in the file apiserver.flags.
-// The command finds in its environment CLUSTER (the directory), KUBECONFIG (the administrator's) and kubectl in its PATH.
+// The file apiserver.flags in the directory may contain further flags of kube-apiserver, one per line.
+// The environment of the command has CLUSTER (the directory), CLUSTER_BIN, KUBECONFIG (the administrator's) and kubectl in its PATH.
 // The second form prints a client certificate and its key for NAME as {"clientCertificateData","clientKeyData"}.
 package main
 
@@ -28,17 +28,17 @@ import (
 	"time"
 )
 
-// limit is how long the cluster may take to come up on a busy machine; on an idle one it takes a few seconds.
+// limit is the maximum time for the start of the cluster on a busy machine; on an idle one it takes a few seconds.
 const limit = 90 * time.Second
 
 func main() {
-	bin := flag.String("bin", "", "where kube-apiserver, kubectl and minikubelet are")
-	dir := flag.String("dir", "", "a directory for everything of the cluster (default: a new one)")
+	bin := flag.String("bin", "", "directory of kube-apiserver, kubectl and minikubelet")
+	dir := flag.String("dir", "", "directory of the cluster (default: a new one)")
 	kubelet := flag.Bool("kubelet", true, "run a node as well")
 	signing := flag.Bool("sign", false, "sign a client certificate instead")
-	user := flag.String("user", "", "with -sign: for whom")
-	groups := flag.String("groups", "", "with -sign: their groups, with commas between them")
-	life := flag.Duration("life", time.Hour, "with -sign: for how long")
+	user := flag.String("user", "", "with -sign: user name")
+	groups := flag.String("groups", "", "with -sign: groups, comma-separated")
+	life := flag.Duration("life", time.Hour, "with -sign: lifetime")
 	flag.Parse()
 
 	code, err := 1, error(nil)
@@ -69,7 +69,7 @@ func sign(dir, user, groups string, life time.Duration) error {
 }
 
 func run(bin, dir string, kubelet bool, command []string) (int, error) {
-	// Children are told to end with the thread that made them.
+	// Pdeathsig of a child refers to the thread that started it.
 	runtime.LockOSThread()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -80,7 +80,11 @@ func run(bin, dir string, kubelet bool, command []string) (int, error) {
 			return 1, err
 		}
 	}
-	defer os.RemoveAll(dir)
+	if os.Getenv("CREDLET_E2E_KEEP") == "" {
+		defer os.RemoveAll(dir)
+	} else {
+		defer fmt.Fprintln(os.Stderr, "kept:", dir)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return 1, err
 	}
@@ -98,7 +102,7 @@ func run(bin, dir string, kubelet bool, command []string) (int, error) {
 	return c.beside(command, signals)
 }
 
-// beside runs the command to its end, the cluster's end, or a signal.
+// beside runs the command until it exits, a process of the cluster exits, or a signal arrives.
 func (c *cluster) beside(command []string, signals <-chan os.Signal) (int, error) {
 	done := make(chan error, 1)
 	var child *exec.Cmd
@@ -109,7 +113,7 @@ func (c *cluster) beside(command []string, signals <-chan os.Signal) (int, error
 			"CLUSTER="+c.dir,
 			"CLUSTER_BIN="+c.bin,
 			"KUBECONFIG="+filepath.Join(c.dir, "admin.kubeconfig"),
-			// Nothing of this machine's user may play a part.
+			// No settings of the user of this machine.
 			"HOME="+c.dir,
 			"PATH="+c.bin+":"+os.Getenv("PATH"))
 		child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -127,12 +131,12 @@ func (c *cluster) beside(command []string, signals <-chan os.Signal) (int, error
 		}
 		return 0, err
 	case name := <-c.ended:
-		return 1, fmt.Errorf("%s has ended: %s", name, c.tail(name))
+		return 1, fmt.Errorf("%s exited: %s", name, c.tail(name))
 	case s := <-signals:
 		if child != nil {
 			_ = child.Process.Signal(syscall.SIGTERM)
 			<-done
-			return 1, fmt.Errorf("ended by signal: %s", s)
+			return 1, fmt.Errorf("terminated by signal: %s", s)
 		}
 		return 0, nil
 	}

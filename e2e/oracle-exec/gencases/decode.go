@@ -27,7 +27,7 @@ func (l *decodeList) add(name, version, template string) {
 	*l = append(*l, c)
 }
 
-// one adds a case for v1, both for v1 and v1beta1.
+// one adds a case for v1; both adds one for v1 and one for v1beta1.
 func (l *decodeList) one(name, template string) { l.add(name, v1, template) }
 
 func (l *decodeList) both(name, template string) {
@@ -125,7 +125,7 @@ func versions(l *decodeList) {
 	l.one("kind-secret", `{"kind":"Secret","apiVersion":"v1","status":{"token":"tok"}}`)
 	l.one("Kind-upper-key", `{"Kind":"Other","apiVersion":"@V","status":{"token":"tok"}}`)
 	l.one("apiVersion-wrong-case-key", `{"kind":"ExecCredential","apiversion":"@V","status":{"token":"tok"}}`)
-	// kind and apiVersion are looked for without regard to case, by Unicode folding
+	// kind and apiVersion are matched case-insensitively, by Unicode folding
 	l.one("fold-KIND-last", `{"kind":"ExecCredential","KIND":"Other","apiVersion":"@V","status":{"token":"tok"}}`)
 	l.one("fold-KIND-first", `{"KIND":"Other","kind":"ExecCredential","apiVersion":"@V","status":{"token":"tok"}}`)
 	l.one("fold-KIND-number", `{"KIND":5,"kind":"ExecCredential","apiVersion":"@V","status":{"token":"tok"}}`)
@@ -313,7 +313,7 @@ func jsonSyntax(l *decodeList) {
 	l.one("nesting-in-spec-500", `{@K,"spec":{"cluster":{"config":`+strings.Repeat("[", 500)+strings.Repeat("]", 500)+`}},"status":{"token":"tok"}}`)
 }
 
-// field is a length-delimited protobuf field with up to 16383 bytes.
+// field returns a length-delimited protobuf field of up to 16383 bytes.
 func field(n byte, s string) string {
 	if len(s) < 128 {
 		return string([]byte{n<<3 | 2, byte(len(s))}) + s
@@ -435,7 +435,7 @@ func yamlSyntax(l *decodeList) {
 
 func yamlScalars(l *decodeList) {
 	for _, s := range []string{
-		// booleans of YAML 1.1, and what only looks like one
+		// booleans of YAML 1.1, and similar strings
 		"true", "True", "TRUE", "tRUE", "false", "yes", "Yes", "YES", "no", "on", "On", "off", "OFF", "y", "Y", "n", "N",
 		// null forms
 		"~", "null", "Null", "NULL", "nULL", "",
@@ -452,7 +452,7 @@ func yamlScalars(l *decodeList) {
 		"!!str 5", "!!str true", "!!str", "!!str 2030-01-02", "!!int \"5\"", "!!binary dG9r", "!!binary \"/w==\"", "!!bool \"yes\"", "!!null ''", "!!float 5", "!foo 5", "!foo bar", "! 5", "!<tag:yaml.org,2002:str> 5", "!!timestamp 2030-01-02", "!!map {a: b}",
 		// block scalars
 		"|\n    tok", "|-\n    tok", "|+\n    tok\n\n", ">\n    tok\n    en", ">-\n    tok\n    en", ">-\n    a\n\n    b\n      c\n    d", "|2-\n    tok", "|-\n    5", "|- # note\n    tok", "|\n  tok", "|-\n", "|9\n    tok", "|0\n    tok",
-		// ordinary tokens that might be taken for something
+		// ordinary tokens that resemble other types
 		"k8s-aws-v1.aHR0cHM6Ly9zdHMuYW1hem9uYXdzLmNvbS8", "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln", "ya29.a0Af_-xyz", "0e1234567890", "1e5e5", "12e03", "deadbeef", "0xdeadbeef", "abc==",
 	} {
 		l.one("yaml-token "+strings.ReplaceAll(s, "\n", "⏎"), "@Ystatus:\n  token: "+s+"\n")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command gencases writes the decode cases and the info cases into the two
-// files it is given and, if it is not there, pairs.json into the directory it is
-// run in. The key pairs are throw-away ones that protect nothing; they are kept
-// so that the case files stay the same from run to run.
+// given files and, if it does not exist, pairs.json into the current directory.
+// The key pairs are for tests only; they are stored so that the case files are
+// the same in each run.
 package main
 
 import (
@@ -33,7 +33,7 @@ const (
 	v1beta1 = "client.authentication.k8s.io/v1beta1"
 )
 
-// pair is a certificate with its key in the forms that there are.
+// pair is a certificate with its key in all supported encodings.
 type pair struct {
 	Cert  string `json:"cert"`
 	PKCS8 string `json:"pkcs8"`
@@ -171,7 +171,7 @@ func (p *pair) fill(cn string, key crypto.Signer) error {
 	tmpl := &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: cn},
-		// Long over: the dates are not looked at.
+		// Expired, because the dates are not checked.
 		NotBefore:   time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC),
 		NotAfter:    time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
@@ -202,7 +202,7 @@ func block(typ string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: typ, Bytes: der}))
 }
 
-// quote is s as JSON text.
+// quote returns s as JSON text.
 func quote(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command clientcmd answers what kubectl would make of kubeconfig files: whether they load, and what it would connect to as
-// whom. It goes the way kubectl goes, up to the point where a connection would be made; only kubectl's own last resort,
-// http://localhost:8080, is left out.
+// Command clientcmd reports how kubectl interprets kubeconfig files: whether they load, and the server and credentials that it would
+// use. It makes the same calls as kubectl up to the connection, except for kubectl's fallback http://localhost:8080.
 package main
 
 import (
@@ -20,13 +19,13 @@ import (
 )
 
 type query struct {
-	// Files are in order of precedence, Explicit is --kubeconfig.
+	// Files are in order of precedence; Explicit is the value of --kubeconfig.
 	Files     []string  `json:"files"`
 	Explicit  string    `json:"explicit"`
 	Overrides overrides `json:"overrides"`
 }
 
-// overrides are kubectl's flags.
+// overrides are flags of kubectl.
 type overrides struct {
 	Context, Cluster, User, Namespace   string
 	Server, TLSServerName, CA, ProxyURL string
@@ -38,7 +37,7 @@ type overrides struct {
 }
 
 type answer struct {
-	// Outcome is "ok", or who refused: "load" or "use".
+	// Outcome is "ok", or the step that failed: "load" or "use".
 	Outcome string    `json:"outcome"`
 	Error   string    `json:"error,omitempty"`
 	Config  *resolved `json:"config,omitempty"`
@@ -75,7 +74,7 @@ type execConfig struct {
 	InstallHint        string      `json:"installHint"`
 	ProvideClusterInfo bool        `json:"provideClusterInfo"`
 	InteractiveMode    string      `json:"interactiveMode"`
-	// Extension is the JSON text a plugin would get.
+	// Extension is the JSON text that a plugin would get.
 	Extension string `json:"extension"`
 }
 
@@ -126,12 +125,12 @@ func ask(q *query) any {
 	return answer{Outcome: "ok", Config: r}
 }
 
-// describe goes on to where the transport would be made, for some mistakes are found there only.
+// describe continues up to the creation of the transport, because some errors are found only there.
 func describe(config *rest.Config) (*resolved, error) {
 	if _, _, err := rest.DefaultServerUrlFor(config); err != nil {
 		return nil, err
 	}
-	// What the files hold is wanted, not their names.
+	// The content of the files is needed, not their names.
 	loaded := rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(loaded); err != nil {
 		return nil, err

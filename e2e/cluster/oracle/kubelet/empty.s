@@ -1,1 +1,1 @@
-// Functions without a body need an assembly file beside them, and this is it.
+// The Go compiler accepts functions without a body only in packages with an assembly file.

@@ -20,7 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/apis/config"
 )
 
-// The kubelet keeps these to itself. The version is pinned, so they are what they were.
+// Unexported functions of the kubelet. They do not change, because the version is pinned.
 
 //go:linkname readCredentialProviderConfig k8s.io/kubernetes/pkg/credentialprovider/plugin.readCredentialProviderConfig
 func readCredentialProviderConfig(path string) (*config.CredentialProviderConfig, string, error)
@@ -37,7 +37,7 @@ func generateCacheKey(base, account string) (string, error)
 //go:linkname codecs k8s.io/kubernetes/pkg/credentialprovider/plugin.codecs
 var codecs serializer.CodecFactory
 
-// cacheKeyParams has the fields of the kubelet's type of this name.
+// cacheKeyParams must have the fields of the kubelet's type of the same name.
 type cacheKeyParams struct {
 	namespace          string
 	serviceAccountName string
@@ -58,7 +58,7 @@ func readConfig(path string) (answer, error) {
 	names := []string{}
 	for _, p := range c.Providers {
 		if p.Name == "" {
-			// The kubelet then finds that its folder of providers is no program.
+			// The kubelet would then fail because the path is the provider directory and not a program.
 			errs = append(errs, field.Required(field.NewPath("providers", "name"), ""))
 		}
 		names = append(names, p.Name)
@@ -73,7 +73,7 @@ func readConfig(path string) (answer, error) {
 	return answer{"providers": names, "hash": hash}, nil
 }
 
-// encodeRequest makes the bytes as the provider of this version gets them.
+// encodeRequest returns the request as a provider of this API version gets it.
 func encodeRequest(q *query) (string, error) {
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), "application/json")
 	if !ok {
@@ -87,7 +87,7 @@ func encodeRequest(q *query) (string, error) {
 	return string(data), err
 }
 
-// decodeResponse goes the way of the kubelet's ExecPlugin and provide.
+// decodeResponse does what ExecPlugin and provide of the kubelet do.
 func decodeResponse(q *query) (answer, error) {
 	data := []byte(q.Answer)
 	gvk, err := json.DefaultMetaFactory.Interpret(data)

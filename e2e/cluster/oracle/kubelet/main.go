@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubelet answers what the kubelet's own code makes of image names, patterns, credentials and the files and answers
-// of image credential providers. The member "ask" of a case says which of these it is about.
+// Command kubelet runs the kubelet's own code on image names, patterns, credentials, and the configuration files and responses of
+// image credential providers. The member "ask" of a case selects the function.
 package main
 
 import (
@@ -20,14 +20,14 @@ import (
 
 type query struct {
 	Ask string `json:"ask"`
-	// Image is a name: as people write it for "name", in full for all others.
+	// Image is a name: as in a pod for "name", normalised for all others.
 	Image   string `json:"image"`
 	Pattern string `json:"pattern"`
-	// Keys are those of credentials, in order. The user name of each is its number.
+	// Keys are the registries of credentials, in order. The user name of each credential is its index.
 	Keys []string `json:"keys"`
-	// Path is a file with a CredentialProviderConfig.
+	// Path is a CredentialProviderConfig file.
 	Path string `json:"path"`
-	// Version is the version of a provider's API, Answer what it printed.
+	// Version is the API version of a provider, Answer its output.
 	Version     string            `json:"version"`
 	Answer      string            `json:"answer"`
 	Token       string            `json:"token"`
@@ -38,11 +38,11 @@ type query struct {
 	ByToken     bool              `json:"byToken"`
 }
 
-// answer has "error" in it, or what was asked for.
+// answer has the member "error" or the result.
 type answer map[string]any
 
 func main() {
-	// What it thinks of each odd key nobody wants to read thousands of times.
+	// Discard the warnings about invalid keys, which would be printed for thousands of cases.
 	logging := flag.NewFlagSet("logging", flag.PanicOnError)
 	klog.InitFlags(logging)
 	_ = logging.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
@@ -86,7 +86,7 @@ func lookUp(keys []string, image string) []string {
 	keyring := &credentialprovider.BasicDockerKeyring{}
 	for number, key := range keys {
 		entry := credentialprovider.DockerConfigEntry{Username: fmt.Sprint(number)}
-		// One at a time: a map would give them in any order.
+		// One at a time, because a map has no order.
 		keyring.Add(nil, credentialprovider.DockerConfig{key: entry})
 	}
 	found, _ := keyring.Lookup(image)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command proxy answers which proxy Go would use for a request: what net/http makes of the environment.
+// Command proxy reports which proxy Go's net/http would use for a request with a given environment.
 package main
 
 import (
@@ -18,7 +18,7 @@ type query struct {
 }
 
 type answer struct {
-	// Proxy is where the proxy is, as scheme://host:port.
+	// Proxy is the address of the proxy, as scheme://host:port.
 	Proxy string `json:"proxy,omitempty"`
 	// User is the user name and the password, if the URL has any.
 	User     *string `json:"user,omitempty"`
@@ -33,7 +33,7 @@ func ask(q *query) any {
 	if err != nil {
 		return answer{Error: "ORACLE: " + err.Error()}
 	}
-	// As httpproxy.FromEnvironment reads them, which can only read our own.
+	// The same as httpproxy.FromEnvironment, which reads the environment of this process only.
 	first := func(names ...string) string {
 		for _, name := range names {
 			if value := q.Env[name]; value != "" {
@@ -55,7 +55,7 @@ func ask(q *query) any {
 	if proxy == nil {
 		return answer{}
 	}
-	// The transport takes these schemes and these ports if the URL names none.
+	// Default scheme and port of the transport.
 	defaults := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 	port, known := defaults[proxy.Scheme]
 	if !known {

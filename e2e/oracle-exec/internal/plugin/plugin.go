@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plugin is the exec plugin that the reference client runs. It lives in
-// its own package with no imports but os, so that its init runs before the
-// initialisation of the Kubernetes packages: a plugin run then costs about as
-// much as starting an empty process.
+// its own package that imports only os, so that its init runs before the
+// initialisation of the Kubernetes packages: a plugin run then takes about as
+// long as starting an empty process.
 package plugin
 
 import "os"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lines is how an oracle is asked: one JSON case a line on stdin, one JSON answer a line on stdout, in order, each
-// written at once so that a shrinking case can be tried again and again.
+// Package lines is the protocol of the oracles: one JSON case per line on stdin, one JSON result per line on stdout, in the same
+// order. Each result is flushed at once, so that a failing case can be shrunk interactively.
 package lines
 
 import (
@@ -13,7 +13,7 @@ import (
 	"os"
 )
 
-// Answer applies f to every case until stdin ends. A line that is no case is a fault of the caller and ends the program.
+// Answer applies f to every case until the end of stdin. An invalid line is an error of the caller and ends the program.
 func Answer[C any](f func(*C) any) {
 	if err := answer(os.Stdin, os.Stdout, f); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)

@@ -1,25 +1,29 @@
-// A person at a headless Chromium: logs in at the page that is given, and photographs what people see.
-// `node person.mjs code URL PICTURES [refuse]` or `node person.mjs device URL CODE PICTURES`
+// Logs the user ada in at oidc-provider with headless Chromium, and takes screenshots of the pages.
+//
+//   node browser.mjs code URL SCREENSHOTS [refuse]    authorization code flow; with `refuse`, cancels the login
+//   node browser.mjs device URL CODE SCREENSHOTS      device flow: enters the user code
+//
+// CHROMIUM is the path of the browser, SCREENSHOTS a directory. Prints the text of the last page.
 import { chromium } from 'playwright-core';
 
 const [kind, url, ...rest] = process.argv.slice(2);
-const pictures = rest[kind === 'device' ? 1 : 0];
+const screenshots = rest[kind === 'device' ? 1 : 0];
 const refuse = rest.includes('refuse');
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu'],
 });
-// Without scripts, so that the pages are seen to work without.
+// Scripts are disabled, because the pages must work without them.
 const context = await browser.newContext({
   viewport: { width: 900, height: 640 }, javaScriptEnabled: false, colorScheme: 'light',
 });
 const page = await context.newPage();
-const picture = (name) => page.screenshot({ path: `${pictures}/oidc-${name}.png` });
+const screenshot = (name) => page.screenshot({ path: `${screenshots}/oidc-${name}.png` });
 
 async function submit(selector) {
   await Promise.all([page.waitForNavigation(), page.click(selector)]);
 }
 
-async function account() {
+async function enterAccount() {
   await page.fill('input[name=login]', 'ada');
   await page.fill('input[name=password]', 'any');
   await submit('button[type=submit]');
@@ -29,26 +33,26 @@ await page.goto(url);
 if (kind === 'device') {
   await page.fill('input[name=user_code]', rest[0]);
   await submit('[type=submit]');
-  await picture('device-confirm');
+  await screenshot('device-confirm');
   await submit('button[type=submit]');
-  await account();
+  await enterAccount();
   await submit('button[type=submit]');
-  await picture('device-done');
+  await screenshot('device-done');
 } else {
-  await picture('issuer');
+  await screenshot('issuer');
   if (refuse) {
     await submit('a[href*=abort]');
-    await picture('refused');
+    await screenshot('refused');
     await page.emulateMedia({ colorScheme: 'dark' });
-    await picture('refused-dark');
+    await screenshot('refused-dark');
   } else {
-    await account();
+    await enterAccount();
     await submit('button[type=submit]');
-    await picture('logged-in');
+    await screenshot('logged-in');
     await page.emulateMedia({ colorScheme: 'dark' });
-    await picture('logged-in-dark');
+    await screenshot('logged-in-dark');
     await page.setViewportSize({ width: 360, height: 640 });
-    await picture('logged-in-narrow');
+    await screenshot('logged-in-narrow');
   }
 }
 console.log(await page.innerText('body'));
