@@ -48,7 +48,7 @@ async fn symlink_and_regular_file_are_rejected() {
     assert!(error.ends_with("file is not a socket"), "{error}");
 }
 
-// Only Linux has credentials per thread.
+// rustix sets the credentials of one thread on Linux only.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn foreign_socket_and_listener_are_rejected() {

@@ -24,7 +24,8 @@ fn group() -> u32 {
     if rustix::process::geteuid().is_root() { GROUP } else { rustix::process::getegid().as_raw() }
 }
 
-/// Result for another user on a socket: a status line, nothing, or the connection error. Only Linux has credentials per thread.
+/// Result for another user on a socket: a status line, nothing, or the connection error. rustix sets the credentials of one thread on
+/// Linux only.
 #[cfg(target_os = "linux")]
 async fn asked_by(uid: u32, gid: u32, groups: &[u32], socket: &Path, host: &str) -> String {
     use rustix::process::{Gid, Uid};

@@ -1,4 +1,4 @@
-//! Connections of other users. Only Linux has credentials per thread, by which a test of root connects as another user.
+//! Connections of other users, made by a thread of root with other credentials, which rustix sets on Linux only.
 
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
