@@ -1,7 +1,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
@@ -33,10 +33,6 @@ pub(super) struct ConnState {
     fault: OnceLock<ConnectionFault>,
     /// Closes this connection. It is also canceled with the whole group.
     close: CancellationToken,
-    /// The connection is polled with a [`DriverWaker`](super::suppressible_waker::DriverWaker).
-    has_driver_waker: AtomicBool,
-    /// The driver waker was called since the last read.
-    woken: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -49,16 +45,7 @@ enum ConnectionFault {
 impl ConnState {
     pub(super) fn new(host: Arc<str>, group: ConnectionGroup) -> Self {
         let close = group.child_token();
-        Self {
-            host,
-            group,
-            proven: AtomicBool::new(false),
-            written: AtomicU64::new(0),
-            fault: OnceLock::new(),
-            close,
-            has_driver_waker: AtomicBool::new(false),
-            woken: AtomicBool::new(true),
-        }
+        Self { host, group, proven: AtomicBool::new(false), written: AtomicU64::new(0), fault: OnceLock::new(), close }
     }
 
     pub(super) fn is_proven(&self) -> bool {
@@ -76,21 +63,6 @@ impl ConnState {
     /// the connection, the peer has received nothing of it.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Relaxed)
-    }
-
-    pub(super) fn set_has_driver_waker(&self, has: bool) {
-        self.has_driver_waker.store(has, Relaxed);
-        // The next read must register the new waker.
-        self.mark_woken();
-    }
-
-    pub(super) fn mark_woken(&self) {
-        self.woken.store(true, SeqCst);
-    }
-
-    /// Whether nothing has happened since the last read, so that another read would be pending again.
-    fn is_unchanged(&self) -> bool {
-        self.has_driver_waker.load(Relaxed) && !self.woken.load(SeqCst)
     }
 
     /// Converts an error of the HTTP library, using the recorded failure of the connection.
@@ -203,8 +175,6 @@ pub(super) struct ConnIo {
     /// Write error that is returned after the wait for the server's TLS alert.
     write_error: Option<io::Error>,
     alert_timeout: Option<Pin<Box<Sleep>>>,
-    /// The last read was pending.
-    read_pending: bool,
     _registration: TaskTrackerToken,
 }
 
@@ -233,7 +203,6 @@ impl ConnIo {
             registered: None,
             write_error: None,
             alert_timeout: None,
-            read_pending: false,
             _registration: registration,
         }
     }
@@ -331,15 +300,8 @@ impl AsyncRead for ConnIo {
         if self.poll_is_closed(cx) {
             return Poll::Ready(Err(aborted()));
         }
-        // hyper polls three times where once is enough, and each poll goes down to the socket.
-        if self.read_pending && self.state.is_unchanged() {
-            return Poll::Pending;
-        }
-        // Cleared before the read: events from here on belong to the next one.
-        self.state.woken.store(false, SeqCst);
         let before = buffer.filled().len();
         let read = with_stream!(&mut self.transport, stream => Pin::new(stream).poll_read(cx, buffer));
-        self.read_pending = read.is_pending();
         self.update_written();
         let result = ready!(read);
         if result.is_ok() && buffer.filled().len() == before && buffer.remaining() > 0 {

@@ -24,7 +24,6 @@ use super::body::{ConnectionLease, RequestBody, ResponseBody};
 use super::conn_state::{ConnIo, ConnState};
 use super::dial::{AlpnOffer, Dialer};
 use super::retry::{DeliveryState, FailedAttempt};
-use super::suppressible_waker::DriverWaker;
 use super::{HttpError, HttpTuning};
 
 /// Maximum number of response headers. API servers send one header per warning.
@@ -85,7 +84,7 @@ impl Http1Pool {
         let uri = request.uri().clone();
         self.prepare(&mut request);
         lease.reusable = request.body().is_end_stream();
-        let mut response = pin!(DriverWaker::suppress(lease.waker.as_ref(), || lease.sender.try_send_request(request)));
+        let mut response = pin!(lease.sender.try_send_request(request));
         let state = lease.state.clone();
         let written = state.written();
         let response = poll_fn(|cx| {
@@ -170,7 +169,6 @@ impl Http1Pool {
             state,
             idle: Arc::downgrade(&self.idle),
             permit: None,
-            waker: None,
             reusable: false,
         })
     }
@@ -211,8 +209,6 @@ pub(super) struct Http1Lease {
     state: Arc<ConnState>,
     idle: Weak<IdleConnections>,
     permit: Option<SoloPermit>,
-    /// Wakes the task that drives the connection.
-    waker: Option<DriverWaker>,
     /// Headers of the last request and response allow another request.
     reusable: bool,
 }
@@ -247,17 +243,8 @@ impl Drop for SoloPermit {
 impl Http1Lease {
     /// Polls the connection. Errors are reported through the sender.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
-        let waker = match self.waker.take() {
-            Some(waker) if waker.wakes(cx.waker()) => waker,
-            _ => DriverWaker::new(cx.waker(), &self.state),
-        };
-        self.poll(&waker.waker);
-        self.waker = Some(waker);
-    }
-
-    fn poll(&mut self, waker: &Waker) {
         if let Some(connection) = &mut self.connection
-            && connection.as_mut().poll(&mut Context::from_waker(waker)).is_ready()
+            && connection.as_mut().poll(cx).is_ready()
         {
             // Dropping it returns unsent requests to their callers.
             self.connection = None;
@@ -272,7 +259,7 @@ impl Http1Lease {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         // It can complete only while the connection is driven, so it needs no waker.
         let mut next = || Pin::new(&mut *incoming).poll_frame(&mut Context::from_waker(Waker::noop()));
-        let frame = DriverWaker::suppress(self.waker.as_ref(), &mut next);
+        let frame = next();
         if frame.is_pending() {
             self.drive(cx);
             return next();
@@ -282,14 +269,12 @@ impl Http1Lease {
 
     /// Returns the connection for a task that drives it.
     fn detach(&mut self) -> Option<ConnectionFuture> {
-        self.state.set_has_driver_waker(false);
         self.connection.take()
     }
 
     /// Whether the connection accepts a request, as far as is known.
     fn is_ready(&mut self) -> bool {
-        self.poll(Waker::noop());
-        self.state.mark_woken();
+        self.drive(&mut Context::from_waker(Waker::noop()));
         self.sender.is_ready()
     }
 

@@ -50,7 +50,6 @@ mod read_ahead;
 mod retry;
 mod route;
 mod settings;
-mod suppressible_waker;
 mod tls;
 mod tls_error;
 mod tunnel;
