@@ -14,7 +14,8 @@
 //! | [`keyring`] | a keyring in memory |
 //! | [`pty`] | a pseudo-terminal to run a program in |
 //!
-//! **The test binary re-executes itself**, as the plugin and as the first process in a terminal: `start.rs` explains how.
+//! **A package whose tests use [`plugin`] or [`pty`]** has an example target `PACKAGE-test-plugin` (`tests/bin/test-plugin.rs`) that
+//! calls [`plugin::main`]. Tests start it as the plugin and as the first process in a terminal; [`plugin::program`] finds it.
 //!
 //! ```
 //! use credlet_testkit::{logs::LeakCheck, plugin::TestPlugin};
@@ -45,4 +46,3 @@ pub mod plugin;
 pub mod pty;
 pub mod server;
 pub mod signals;
-mod start;
