@@ -9,6 +9,7 @@
 //! | [`plugin`] | a scriptable credential plugin in a real process, which counts its runs |
 //! | [`ca`] | a certificate authority for servers and clients |
 //! | [`server`] | a fake API server with TLS that records requests and injects faults |
+//! | [`issuer`] | a fake OpenID Connect issuer |
 //! | [`logs`] | the leak check |
 //! | [`browser`] | a minimal browser, and requests from another user |
 //! | [`keyring`] | a keyring in memory |
@@ -40,6 +41,7 @@
 
 pub mod browser;
 pub mod ca;
+pub mod issuer;
 pub mod keyring;
 pub mod logs;
 pub mod plugin;

@@ -2,22 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
 use credlet_api::Secret;
 use credlet_testkit::ca::TestCa;
+use credlet_testkit::issuer::{FakeIssuer, IssuerRequest};
 use credlet_testkit::logs::LeakCheck;
-use credlet_testkit::server::{FakeApiServer, ResponseFuture};
-use http::Request;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
-use tokio::sync::watch;
 
 const CREDLET: &str = env!("CARGO_BIN_EXE_credlet");
 const V1: &str =
@@ -29,52 +22,17 @@ struct Sandbox {
     watch: LeakCheck,
     token: Secret,
     ca: TestCa,
-    server: FakeApiServer,
-    issuer: Arc<FakeIssuer>,
-}
-
-/// State of the issuer.
-#[derive(Default)]
-struct FakeIssuer {
-    token: String,
-    url: Mutex<String>,
-    /// Number of token requests.
-    requests: watch::Sender<usize>,
-    /// Whether token requests get no response.
-    silent: watch::Sender<bool>,
-    headers: Mutex<Vec<http::HeaderMap>>,
-}
-
-impl FakeIssuer {
-    fn respond(self: &Arc<Self>, request: Request<Incoming>) -> ControlFlow<ResponseFuture, Request<Incoming>> {
-        let issuer = Arc::clone(self);
-        self.headers.lock().unwrap().push(request.headers().clone());
-        let path = request.uri().path().to_owned();
-        ControlFlow::Break(Box::pin(async move {
-            let url = issuer.url.lock().unwrap().clone();
-            let answer = if path == "/token" {
-                issuer.requests.send_modify(|requests| *requests += 1);
-                issuer.silent.subscribe().wait_for(|silent| !silent).await.unwrap();
-                json!({"access_token": issuer.token, "expires_in": 3600})
-            } else {
-                json!({"issuer": url, "token_endpoint": format!("{url}/token"),
-                    "authorization_endpoint": format!("{url}/login"), "jwks_uri": format!("{url}/keys")})
-            };
-            http::Response::new(Full::new(Bytes::from(answer.to_string())).boxed_unsync())
-        }))
-    }
+    issuer: FakeIssuer,
 }
 
 impl Sandbox {
     fn new() -> Self {
         let (dir, watch, ca) = (tempfile::tempdir().unwrap(), LeakCheck::new(), TestCa::new());
         let token = watch.secret("token");
-        let issuer = Arc::new(FakeIssuer { token: token.expose().to_owned(), ..FakeIssuer::default() });
-        let responder = Arc::clone(&issuer);
-        let server = FakeApiServer::setup(&ca).answering(move |request| responder.respond(request)).start_in_thread();
-        *issuer.url.lock().unwrap() = server.url();
+        let issuer = FakeIssuer::start_with_tls(&ca);
+        issuer.state().access_token = Some(token.expose().to_owned());
         fs::write(dir.path().join("ca.pem"), ca.pem()).unwrap();
-        Self { dir, watch, token, ca, server, issuer }
+        Self { dir, watch, token, ca, issuer }
     }
 
     fn tokens(&self) -> PathBuf {
@@ -83,7 +41,7 @@ impl Sandbox {
 
     fn flags(&self) -> Vec<String> {
         let flags = ["--grant-type=client-credentials", "--oidc-client-id=robot"].map(str::to_owned);
-        let issuer = format!("--oidc-issuer-url={}", self.server.url());
+        let issuer = format!("--oidc-issuer-url={}", self.issuer.url());
         let ca = format!("--certificate-authority={}", self.dir.path().join("ca.pem").display());
         flags.into_iter().chain([issuer, ca]).collect()
     }
@@ -121,8 +79,8 @@ impl Sandbox {
     /// Waits for this number of token requests.
     fn wait_for_requests(&self, times: usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut requests = self.issuer.requests.subscribe();
-        runtime.block_on(requests.wait_for(|requests| *requests >= times)).unwrap();
+        let is_token = |request: &IssuerRequest| request.path == "/token";
+        runtime.block_on(self.issuer.until(|requests| requests.iter().filter(|it| is_token(it)).count() >= times));
     }
 }
 
@@ -141,7 +99,7 @@ fn private_ca_of_issuer_must_be_configured() {
     let unchecked = [without.as_slice(), &["--insecure-skip-tls-verify".to_owned()]].concat();
     sandbox.token(&sandbox.plugin("get-token", &unchecked).output().unwrap());
     // The trusted authority is part of the login's key, independent of the flag that states it.
-    assert_eq!(*sandbox.issuer.requests.borrow(), 2);
+    assert_eq!(sandbox.issuer.seen("/token"), 2);
 }
 
 fn base64(text: &str) -> String {
@@ -168,7 +126,7 @@ fn full_disk_warns_once_and_returns_a_token() {
         let stderr = sandbox.token(&shell.args(sandbox.flags()).output().unwrap());
         assert_eq!(stderr.matches("warning: failed to store the login").count(), 1, "{stderr}");
     }
-    assert_eq!(*sandbox.issuer.requests.borrow(), 2);
+    assert_eq!(sandbox.issuer.seen("/token"), 2);
     let left: Vec<_> = fs::read_dir(sandbox.tokens()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.to_str().unwrap().ends_with(".lock")), "{left:?}");
 }
@@ -185,7 +143,7 @@ fn read_only_directory_returns_a_token() {
 #[test]
 fn killed_login_releases_the_lock() {
     let sandbox = Sandbox::new();
-    sandbox.issuer.silent.send_replace(true);
+    sandbox.issuer.pause(true);
     let flags = sandbox.flags();
     let start = || sandbox.plugin("get-token", &flags).spawn().unwrap();
     let mut first: Child = start();
@@ -195,10 +153,10 @@ fn killed_login_releases_the_lock() {
     first.wait().unwrap();
     // The second process has the lock now and sends its request.
     sandbox.wait_for_requests(2);
-    sandbox.issuer.silent.send_replace(false);
+    sandbox.issuer.pause(false);
     sandbox.token(&second.wait_with_output().unwrap());
     sandbox.token(&start().wait_with_output().unwrap());
-    assert_eq!(*sandbox.issuer.requests.borrow(), 2, "the token was stored");
+    assert_eq!(sandbox.issuer.seen("/token"), 2, "the token was stored");
 }
 
 #[test]
@@ -206,9 +164,9 @@ fn headers_are_sent_with_every_request() {
     let sandbox = Sandbox::new();
     let flags = [sandbox.flags().as_slice(), &["--oidc-request-header=X-Tenant=blue,X-More=a=b".to_owned()]].concat();
     sandbox.token(&sandbox.plugin("get-token", &flags).output().unwrap());
-    let headers = sandbox.issuer.headers.lock().unwrap();
-    assert!(headers.len() >= 2);
-    assert!(headers.iter().all(|headers| headers["x-tenant"] == "blue" && headers["x-more"] == "a=b"));
+    let requests = sandbox.issuer.requests();
+    assert!(requests.len() >= 2);
+    assert!(requests.iter().all(|request| request.headers["x-tenant"] == "blue" && request.headers["x-more"] == "a=b"));
 }
 
 #[test]
@@ -235,7 +193,7 @@ fn flags_are_taken_from_the_context() {
         (String::from_utf8(output.stdout).unwrap(), stderr)
     };
     let file = ["--kubeconfig", kubeconfig.to_str().unwrap()];
-    let url = sandbox.server.url();
+    let url = sandbox.issuer.url();
     assert_eq!(run("login", &file).0, format!("Logged in at {url} as robot.\n"));
     assert_eq!(fs::read_dir(sandbox.tokens()).unwrap().count(), 2, "a login and its lock");
     assert_eq!(run("logout", &["--context", "wrapped"]).0, format!("Logged out robot at {url}.\n"));
@@ -297,7 +255,7 @@ fn logout_invalidates_the_plugin_cache() {
         &["credlet-cache-credlet-oidc"],
         &["credlet", "cache", "--", "credlet", "plugin", "oidc"],
     ];
-    let requests = || *sandbox.issuer.requests.borrow();
+    let requests = || sandbox.issuer.seen("/token");
     let serve = |form: &[&str]| {
         let mut command = sandbox.command(bin.join(form[0]).to_str().unwrap());
         command
