@@ -1,10 +1,5 @@
 //! Makes `OUT_DIR` and the target triple available to the library, which finds the test plugin in the same target directory.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "the interface of build scripts"
-)]
+#![expect(clippy::disallowed_methods, clippy::expect_used, reason = "the interface of build scripts")]
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

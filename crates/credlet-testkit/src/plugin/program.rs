@@ -83,7 +83,7 @@ fn build(package: &str, name: &str) -> PathBuf {
     let messages =
         output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let executable = messages.filter(|message| message["target"]["name"] == name);
-    let executable = executable.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?))).last();
+    let executable = executable.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?))).next_back();
     executable.unwrap_or_else(|| panic!("cargo reported no executable for {name}\n{stderr}"))
 }
 
