@@ -13,6 +13,7 @@
 //! | [`logs`] | the leak check |
 //! | [`browser`] | a minimal browser, and requests from another user |
 //! | [`keyring`] | a keyring in memory |
+//! | [`sandbox`] | a home directory, an isolated environment and a leak check |
 //! | [`pty`] | a pseudo-terminal to run a program in |
 //!
 //! **A package whose tests use [`plugin`] or [`pty`]** has an example target `PACKAGE-test-plugin` (`tests/bin/test-plugin.rs`) that
@@ -46,5 +47,6 @@ pub mod keyring;
 pub mod logs;
 pub mod plugin;
 pub mod pty;
+pub mod sandbox;
 pub mod server;
 pub mod signals;

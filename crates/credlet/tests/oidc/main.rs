@@ -8,51 +8,54 @@ use std::process::{Child, Command, Output, Stdio};
 use credlet_api::Secret;
 use credlet_testkit::ca::TestCa;
 use credlet_testkit::issuer::{FakeIssuer, IssuerRequest};
-use credlet_testkit::logs::LeakCheck;
+use credlet_testkit::sandbox::Sandbox;
 use serde_json::Value;
-use tempfile::TempDir;
 
 const CREDLET: &str = env!("CARGO_BIN_EXE_credlet");
 const V1: &str =
     r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}}"#;
 
 /// A TLS issuer for client credentials, and a home directory.
-struct Sandbox {
-    dir: TempDir,
-    watch: LeakCheck,
+struct OidcSandbox {
+    sandbox: Sandbox,
     token: Secret,
     ca: TestCa,
     issuer: FakeIssuer,
 }
 
-impl Sandbox {
+impl std::ops::Deref for OidcSandbox {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+impl OidcSandbox {
     fn new() -> Self {
-        let (dir, watch, ca) = (tempfile::tempdir().unwrap(), LeakCheck::new(), TestCa::new());
-        let token = watch.secret("token");
+        let (sandbox, ca) = (Sandbox::new(), TestCa::new());
+        let token = sandbox.watch.secret("token");
         let issuer = FakeIssuer::start_with_tls(&ca);
         issuer.state().access_token = Some(token.expose().to_owned());
-        fs::write(dir.path().join("ca.pem"), ca.pem()).unwrap();
-        Self { dir, watch, token, ca, issuer }
+        sandbox.file("ca.pem", ca.pem());
+        Self { sandbox, token, ca, issuer }
     }
 
     fn tokens(&self) -> PathBuf {
-        self.dir.path().join(".cache/credlet/oidc")
+        self.path(".cache/credlet/oidc")
     }
 
     fn flags(&self) -> Vec<String> {
         let flags = ["--grant-type=client-credentials", "--oidc-client-id=robot"].map(str::to_owned);
         let issuer = format!("--oidc-issuer-url={}", self.issuer.url());
-        let ca = format!("--certificate-authority={}", self.dir.path().join("ca.pem").display());
+        let ca = format!("--certificate-authority={}", self.path("ca.pem").display());
         flags.into_iter().chain([issuer, ca]).collect()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env_clear().env("HOME", self.dir.path()).env("PATH", "/usr/bin:/bin");
-        command.env("CREDLET_TEST_ACCOUNT_HOME", self.dir.path());
+        let mut command = self.sandbox.command(program, &[]);
         command.env("KUBERNETES_EXEC_INFO", V1).env("CREDLET_OIDC_CLIENT_SECRET", "s3cr3t-of-a-robot");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -86,7 +89,7 @@ impl Sandbox {
 
 #[test]
 fn private_ca_of_issuer_must_be_configured() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     let without: Vec<_> = sandbox.flags().into_iter().filter(|flag| !flag.contains("authority")).collect();
     let output = sandbox.plugin("get-token", &without).output().unwrap();
     let (answer, stderr) = sandbox.ran(&output);
@@ -118,7 +121,7 @@ fn base64(text: &str) -> String {
 
 #[test]
 fn full_disk_warns_once_and_returns_a_token() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     for _ in 0..2 {
         let mut shell = sandbox.command("/bin/sh");
         // A file size limit of 0 has the effect of a full disk.
@@ -133,7 +136,7 @@ fn full_disk_warns_once_and_returns_a_token() {
 
 #[test]
 fn read_only_directory_returns_a_token() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     // A private directory of this user in which not even root can create files.
     let flags = [sandbox.flags().as_slice(), &["--token-cache-dir=/proc/self/fd".to_owned()]].concat();
     let stderr = sandbox.token(&sandbox.plugin("get-token", &flags).output().unwrap());
@@ -142,7 +145,7 @@ fn read_only_directory_returns_a_token() {
 
 #[test]
 fn killed_login_releases_the_lock() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     sandbox.issuer.pause(true);
     let flags = sandbox.flags();
     let start = || sandbox.plugin("get-token", &flags).spawn().unwrap();
@@ -161,7 +164,7 @@ fn killed_login_releases_the_lock() {
 
 #[test]
 fn headers_are_sent_with_every_request() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     let flags = [sandbox.flags().as_slice(), &["--oidc-request-header=X-Tenant=blue,X-More=a=b".to_owned()]].concat();
     sandbox.token(&sandbox.plugin("get-token", &flags).output().unwrap());
     let requests = sandbox.issuer.requests();
@@ -171,8 +174,8 @@ fn headers_are_sent_with_every_request() {
 
 #[test]
 fn flags_are_taken_from_the_context() {
-    let sandbox = Sandbox::new();
-    let kubeconfig = sandbox.dir.path().join("kubeconfig");
+    let sandbox = OidcSandbox::new();
+    let kubeconfig = sandbox.path("kubeconfig");
     let quote = |args: &[String]| args.iter().map(|arg| format!("{arg:?}, ")).collect::<String>();
     // One with a cache, one without, and another plugin.
     let text = format!(
@@ -214,17 +217,17 @@ fn flags_are_taken_from_the_context() {
 /// The policy also applies to the browser command of a kubeconfig.
 #[test]
 fn browser_command_requires_permission() {
-    let sandbox = Sandbox::new();
-    let trace = sandbox.dir.path().join("trace");
-    let script = sandbox.dir.path().join("evil");
+    let sandbox = OidcSandbox::new();
+    let trace = sandbox.path("trace");
+    let script = sandbox.path("evil");
     fs::write(&script, format!("#!/bin/sh\necho run >{}\n", trace.display())).unwrap();
     fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let kuberc = format!(
         "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\n\
          credentialPluginAllowlist: [{{command: {CREDLET}}}, {{command: credlet-oidc}}]\n"
     );
-    fs::create_dir(sandbox.dir.path().join(".kube")).unwrap();
-    fs::write(sandbox.dir.path().join(".kube/kuberc"), kuberc).unwrap();
+    fs::create_dir(sandbox.path(".kube")).unwrap();
+    fs::write(sandbox.path(".kube/kuberc"), kuberc).unwrap();
     let script = script.to_str().unwrap();
     let usual = ["--grant-type=authcode", "--listen-address=127.0.0.1:0", "--authentication-timeout-sec=1"];
     for (flag, browser) in [(Some(format!("--browser-command={script}")), ""), (None, script)] {
@@ -243,8 +246,8 @@ fn browser_command_requires_permission() {
 #[test]
 fn logout_invalidates_the_plugin_cache() {
     use std::os::unix::fs::symlink;
-    let sandbox = Sandbox::new();
-    let bin = sandbox.dir.path().join("bin");
+    let sandbox = OidcSandbox::new();
+    let bin = sandbox.path("bin");
     fs::create_dir(&bin).unwrap();
     for name in ["credlet", "credlet-oidc", "credlet-cache-credlet-oidc", "kubelogin"] {
         symlink(CREDLET, bin.join(name)).unwrap();
@@ -258,12 +261,7 @@ fn logout_invalidates_the_plugin_cache() {
     let requests = || sandbox.issuer.seen("/token");
     let serve = |form: &[&str]| {
         let mut command = sandbox.command(bin.join(form[0]).to_str().unwrap());
-        command
-            .env("PATH", &bin)
-            .current_dir(sandbox.dir.path())
-            .args(&form[1..])
-            .arg("get-token")
-            .args(sandbox.flags());
+        command.env("PATH", &bin).current_dir(sandbox.dir()).args(&form[1..]).arg("get-token").args(sandbox.flags());
         sandbox.token(&command.output().unwrap());
     };
     let logouts: [&[&str]; 2] = [&["logout"], &["logout", "--all"]];
