@@ -9,12 +9,15 @@
 //! | [`plugin`] | a scriptable credential plugin in a real process, which counts its runs |
 //! | [`ca`] | a certificate authority for servers and clients |
 //! | [`server`] | a fake API server with TLS that records requests and injects faults |
+//! | [`issuer`] | a fake OpenID Connect issuer |
 //! | [`logs`] | the leak check |
 //! | [`browser`] | a minimal browser, and requests from another user |
 //! | [`keyring`] | a keyring in memory |
+//! | [`sandbox`] | a home directory, an isolated environment and a leak check |
 //! | [`pty`] | a pseudo-terminal to run a program in |
 //!
-//! **The test binary re-executes itself**, as the plugin and as the first process in a terminal: `start.rs` explains how.
+//! **A package whose tests use [`plugin`] or [`pty`]** has an example target `PACKAGE-test-plugin` (`tests/bin/test-plugin.rs`) that
+//! calls [`plugin::main`]. Tests start it as the plugin and as the first process in a terminal; [`plugin::program`] finds it.
 //!
 //! ```
 //! use credlet_testkit::{logs::LeakCheck, plugin::TestPlugin};
@@ -40,12 +43,13 @@
 pub mod browser;
 pub mod ca;
 mod files;
+pub mod issuer;
 pub mod keyring;
 pub mod logs;
 pub mod plugin;
 pub mod pty;
+pub mod sandbox;
 pub mod server;
 pub mod signals;
-mod start;
 
 pub use files::make_fifo;

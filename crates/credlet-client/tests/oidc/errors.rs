@@ -7,18 +7,18 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use credlet_exec::{Clock as _, ManualClock, SystemClock};
 use credlet_testkit::ca::TestCa;
+use credlet_testkit::issuer::{FakeIssuer, ResponseOverride};
 use http::StatusCode;
 
-use crate::fake_issuer::{FakeIssuer, Order};
 use crate::{Sandbox, status};
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
 /// Returns the error of a request after this response of the issuer.
-async fn error_after(path: &str, order: Order) -> String {
+async fn error_after(path: &str, response: ResponseOverride) -> String {
     let sandbox = Sandbox::new();
     let (old, refresh) = (sandbox.id_token("old id token", -60), sandbox.refresh_token("refresh token"));
-    sandbox.issuer.order(path, order);
+    sandbox.issuer.override_response(path, response);
     let kubeconfig = sandbox.logged_in(&old, &refresh);
     let before = std::fs::read(&kubeconfig).unwrap();
     let error = sandbox.credential_error(&sandbox.client(&kubeconfig)).await;
@@ -54,7 +54,7 @@ async fn expired_refresh_token_requires_login() {
     let (old, refresh) = (sandbox.id_token("old id token", -60), sandbox.refresh_token("refresh token"));
     let error = sandbox.credential_error(&sandbox.client(&sandbox.logged_in(&old, &refresh))).await;
     assert!(error.contains("rejected the `refresh-token`") && error.contains("log in again"), "{error}");
-    assert_eq!(sandbox.issuer.refreshes(), 1, "the refresh token must be sent once");
+    assert_eq!(sandbox.issuer.seen("/token"), 1, "the refresh token must be sent once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,7 +68,7 @@ async fn wrong_client_secret_is_tried_in_both_forms() {
     std::fs::write(&path, text).unwrap();
     let error = sandbox.credential_error(&sandbox.client(&path)).await;
     assert!(error.contains("correct `client-id` and `client-secret`"), "{error}");
-    assert_eq!(sandbox.issuer.refreshes(), 2);
+    assert_eq!(sandbox.issuer.seen("/token"), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +86,7 @@ async fn saves_refresh_token_without_id_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_html_response() {
-    let page = || Order::Answer(200, "<!DOCTYPE html><html><body>Sign in</body></html>".into());
+    let page = || ResponseOverride::Respond(200, "<!DOCTYPE html><html><body>Sign in</body></html>".into());
     assert_eq!(
         error_after(DISCOVERY, page()).await,
         "invalid response of the issuer's discovery document at ISSUER: not an object (line 1, column 1)"
@@ -95,41 +95,41 @@ async fn rejects_html_response() {
         error_after("/token", page()).await,
         "invalid response of the issuer's token endpoint at ISSUER: not an object (line 1, column 1)"
     );
-    let missing = error_after(DISCOVERY, Order::Answer(404, "<html>".into())).await;
+    let missing = error_after(DISCOVERY, ResponseOverride::Respond(404, "<html>".into())).await;
     assert_eq!(missing, "unexpected response of the issuer's discovery document at ISSUER: 404 Not Found");
-    let broken = error_after("/token", Order::Answer(500, "<html>".into())).await;
+    let broken = error_after("/token", ResponseOverride::Respond(500, "<html>".into())).await;
     assert_eq!(broken, "unexpected response of the issuer's token endpoint at ISSUER: 500 Internal Server Error");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_oversized_response() {
     for path in [DISCOVERY, "/token"] {
-        let error = error_after(path, Order::Answer(200, vec![b' '; 50 << 20].into())).await;
+        let error = error_after(path, ResponseOverride::Respond(200, vec![b' '; 50 << 20].into())).await;
         assert!(error.ends_with("at ISSUER is too large: more than 1 MiB"), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn token_endpoint_must_be_https() {
-    let none = error_after(DISCOVERY, Order::Answer(200, "{}".into())).await;
+    let none = error_after(DISCOVERY, ResponseOverride::Respond(200, "{}".into())).await;
     assert_eq!(none, "invalid `token_endpoint` of the issuer ISSUER: it is empty");
     for url in ["http://i.invalid/token", "ftp://i.invalid", "/token"] {
         let metadata = format!(r#"{{"token_endpoint":"{url}"}}"#);
-        let error = error_after(DISCOVERY, Order::Answer(200, metadata.into())).await;
+        let error = error_after(DISCOVERY, ResponseOverride::Respond(200, metadata.into())).await;
         assert_eq!(error, "invalid `token_endpoint` of the issuer ISSUER: it is not an https URL");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_redirect_to_other_host() {
-    let elsewhere = FakeIssuer::start(&TestCa::new(), "secret");
-    let error = error_after(DISCOVERY, Order::RedirectTo(elsewhere.url().to_owned())).await;
+    let elsewhere = FakeIssuer::start_with_tls(&TestCa::new());
+    let error = error_after(DISCOVERY, ResponseOverride::RedirectTo(elsewhere.url().to_owned())).await;
     assert!(error.contains("unexpected redirect"), "{error}");
-    let error = error_after("/token", Order::RedirectTo("/other".into())).await;
+    let error = error_after("/token", ResponseOverride::RedirectTo("/other".into())).await;
     assert!(error.contains("unexpected redirect"), "{error}");
-    let error = error_after(DISCOVERY, Order::RedirectTo(DISCOVERY.to_owned())).await;
+    let error = error_after(DISCOVERY, ResponseOverride::RedirectTo(DISCOVERY.to_owned())).await;
     assert!(error.contains("unexpected redirect"), "{error}");
-    assert!(elsewhere.asked().is_empty());
+    assert!(elsewhere.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,7 +154,7 @@ async fn error_names_invalid_certificate_authority() {
         let error = sandbox.credential_error(&sandbox.client(&path)).await;
         assert!(error.contains(expected), "{error}");
     }
-    assert!(sandbox.issuer.asked().is_empty());
+    assert!(sandbox.issuer.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,10 +177,10 @@ async fn times_out_after_thirty_seconds() {
     let clock = ManualClock::new(SystemClock::new().now());
     let sandbox = Sandbox::at(Arc::new(clock.clone()));
     let (old, refresh) = (sandbox.id_token("old id token", -60), sandbox.refresh_token("refresh token"));
-    sandbox.issuer.order("/token", Order::Stall);
+    sandbox.issuer.override_response("/token", ResponseOverride::Hang);
     let client = sandbox.client(&sandbox.logged_in(&old, &refresh));
     let advance = async {
-        sandbox.issuer.until(|asked| asked.iter().any(|asked| asked.path == "/token")).await;
+        sandbox.wait_for_requests(|asked| asked.iter().any(|asked| asked.path == "/token")).await;
         clock.advance(Duration::from_secs(31));
     };
     let (error, ()) = tokio::join!(sandbox.credential_error(&client), advance);

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod errors;
-mod fake_issuer;
 mod refreshing;
 mod saving;
 
@@ -18,12 +17,11 @@ use credlet_client::{AuthenticatorRegistry, Client, ClientOptions};
 use credlet_exec::{Clock, FixedEnv, NoopObserver, Platform, StderrSink, SystemClock, SystemRunner};
 use credlet_http::{CryptoBackend, RequestBody};
 use credlet_testkit::ca::TestCa;
+use credlet_testkit::issuer::{FakeIssuer, IssuerRequest};
 use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::server::FakeApiServer;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
-
-use crate::fake_issuer::FakeIssuer;
 
 /// Timeout that turns a hang into a failed test.
 const HANG: Duration = Duration::from_secs(60);
@@ -48,7 +46,7 @@ impl Sandbox {
         let watch = LeakCheck::new();
         let secret = watch.secret("client secret");
         let ca = TestCa::new();
-        let issuer = FakeIssuer::start(&ca, secret.expose());
+        let issuer = FakeIssuer::start_with_client(&ca, "credlet", secret.expose());
         let server = FakeApiServer::setup(&ca).start();
         Self { watch, issuer, server, ca, clock, dir: tempfile::tempdir().unwrap(), secret }
     }
@@ -132,6 +130,11 @@ impl Sandbox {
             cause = error.source();
         }
         text
+    }
+
+    /// Waits until the requests at the issuer satisfy the condition.
+    async fn wait_for_requests(&self, holds: impl FnMut(&[IssuerRequest]) -> bool) {
+        tokio::time::timeout(HANG, self.issuer.until(holds)).await.unwrap();
     }
 
     /// The warnings about the kubeconfig of this sandbox.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use credlet_client::Client;
 use credlet_exec::{Clock as _, ManualClock, SystemClock};
+use credlet_testkit::issuer::ResponseOverride;
 use http::StatusCode;
 
-use crate::fake_issuer::Order;
 use crate::{Sandbox, resolve, status};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -22,7 +22,7 @@ async fn uses_valid_id_token_without_request() {
         assert_eq!(status(&client).await, StatusCode::OK);
         assert_eq!(sandbox.server.last_request().bearer(), Some(&*id));
     }
-    assert!(sandbox.issuer.asked().is_empty());
+    assert!(sandbox.issuer.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,8 +37,8 @@ async fn refreshes_token_within_leeway_of_expiry() {
             assert_eq!(status(&client).await, StatusCode::OK);
             assert_eq!(sandbox.server.last_request().bearer(), Some(&*new));
         }
-        assert_eq!(sandbox.issuer.asked().len(), 2, "discovery and tokens");
-        let asked = &sandbox.issuer.asked()[1];
+        assert_eq!(sandbox.issuer.requests().len(), 2, "discovery and tokens");
+        let asked = &sandbox.issuer.requests()[1];
         assert_eq!((&*asked.form["grant_type"], &asked.form["refresh_token"]), ("refresh_token", &refresh));
         assert!(!asked.form.contains_key("client_secret") && !asked.form.contains_key("scope"));
     }
@@ -53,7 +53,7 @@ async fn refreshes_rejected_token_and_retries() {
     sandbox.server.accept_token(&*new);
     let client = sandbox.client(&sandbox.logged_in(&old, &refresh));
     assert_eq!(status(&client).await, StatusCode::OK);
-    assert_eq!((sandbox.server.counts().requests, sandbox.issuer.refreshes()), (2, 1));
+    assert_eq!((sandbox.server.counts().requests, sandbox.issuer.seen("/token")), (2, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,15 +65,15 @@ async fn refreshes_in_background_before_expiry() {
     sandbox.issuer.grant(&refresh, Some(&new), None);
     let client = sandbox.client(&sandbox.logged_in(&old, &refresh));
     assert_eq!(status(&client).await, StatusCode::OK);
-    assert_eq!(sandbox.issuer.refreshes(), 0);
+    assert_eq!(sandbox.issuer.seen("/token"), 0);
     clock.advance(Duration::from_secs(995));
     assert_eq!(status(&client).await, StatusCode::OK);
-    sandbox.issuer.until(|asked| asked.iter().any(|asked| asked.path == "/token")).await;
+    sandbox.wait_for_requests(|asked| asked.iter().any(|asked| asked.path == "/token")).await;
     while sandbox.server.last_request().bearer() == Some(&*old) {
         assert_eq!(status(&client).await, StatusCode::OK);
     }
     assert_eq!(sandbox.server.last_request().bearer(), Some(&*new));
-    assert_eq!(sandbox.issuer.refreshes(), 1);
+    assert_eq!(sandbox.issuer.seen("/token"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,7 +91,7 @@ async fn clients_share_one_refresh() {
     for request in requests {
         assert_eq!(request.await.unwrap(), StatusCode::OK);
     }
-    assert_eq!(sandbox.issuer.refreshes(), 1);
+    assert_eq!(sandbox.issuer.seen("/token"), 1);
     assert!(options.authenticators.is_empty());
 }
 
@@ -101,11 +101,11 @@ async fn sends_client_secret_in_form_body() {
     let (old, new) = (sandbox.id_token("old id token", -60), sandbox.id_token("new id token", 600));
     let refresh = sandbox.refresh_token("refresh token");
     sandbox.issuer.grant(&refresh, Some(&new), None);
-    sandbox.issuer.order("/token", Order::FormOnly);
+    sandbox.issuer.override_response("/token", ResponseOverride::SecretInForm);
     let client = sandbox.client(&sandbox.logged_in(&old, &refresh));
     assert_eq!(status(&client).await, StatusCode::OK);
-    let asked = sandbox.issuer.asked();
-    assert!(asked[1].authorization.is_some() && asked[2].authorization.is_none());
+    let asked = sandbox.issuer.requests();
+    assert!(asked[1].authorization().is_some() && asked[2].authorization().is_none());
     assert_eq!(asked[2].form["client_id"], "credlet");
 }
 
@@ -116,8 +116,10 @@ async fn follows_discovery_redirect_on_same_host() {
     let refresh = sandbox.refresh_token("refresh token");
     sandbox.issuer.grant(&refresh, Some(&new), None);
     let metadata = format!(r#"{{"token_endpoint":"{}/token"}}"#, sandbox.issuer.url());
-    sandbox.issuer.order("/.well-known/openid-configuration", Order::RedirectTo("/moved".into()));
-    sandbox.issuer.order("/moved", Order::RedirectTo(format!("{}/again", sandbox.issuer.url())));
-    sandbox.issuer.order("/again", Order::Answer(200, metadata.into()));
+    sandbox
+        .issuer
+        .override_response("/.well-known/openid-configuration", ResponseOverride::RedirectTo("/moved".into()));
+    sandbox.issuer.override_response("/moved", ResponseOverride::RedirectTo(format!("{}/again", sandbox.issuer.url())));
+    sandbox.issuer.override_response("/again", ResponseOverride::Respond(200, metadata.into()));
     assert_eq!(status(&sandbox.client(&sandbox.logged_in(&old, &refresh))).await, StatusCode::OK);
 }

@@ -41,7 +41,7 @@ async fn replaces_both_tokens_in_place() {
     // The next process finds both tokens in the file.
     let next = sandbox.client(&path);
     assert_eq!(status(&next).await, StatusCode::OK);
-    assert_eq!(sandbox.issuer.refreshes(), 1);
+    assert_eq!(sandbox.issuer.seen("/token"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +74,7 @@ async fn concurrent_processes_refresh_once() {
     for request in requests {
         assert_eq!(request.await.unwrap(), StatusCode::OK);
     }
-    assert_eq!(sandbox.issuer.refreshes(), 1);
+    assert_eq!(sandbox.issuer.seen("/token"), 1);
     assert!(sandbox.server.requests().iter().all(|seen| seen.bearer() == Some(&*new)));
 }
 
@@ -87,7 +87,7 @@ async fn uses_tokens_saved_by_other_process() {
     sandbox.logged_in(&new, &refresh);
     assert_eq!(status(&client).await, StatusCode::OK);
     assert_eq!(sandbox.server.last_request().bearer(), Some(&*new));
-    assert!(sandbox.issuer.asked().is_empty());
+    assert!(sandbox.issuer.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +99,7 @@ async fn prefers_refresh_token_from_file() {
     sandbox.logged_in(&old, &second);
     sandbox.issuer.grant(&second, Some(&new), None);
     assert_eq!(status(&client).await, StatusCode::OK);
-    assert_eq!(sandbox.issuer.refreshes(), 1);
+    assert_eq!(sandbox.issuer.seen("/token"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,7 +172,7 @@ async fn saves_token_after_caller_cancels() {
     let path = sandbox.logged_in(&old, &first);
     let client = sandbox.client(&path);
     let request = tokio::spawn(async move { status(&client).await });
-    sandbox.issuer.until(|asked| !asked.is_empty()).await;
+    sandbox.wait_for_requests(|asked| !asked.is_empty()).await;
     request.abort();
     // Polled, because no caller waits for the save.
     let kept = async {

@@ -45,7 +45,7 @@ fn callback(browser: &mut BrowserProfile, url: &str) -> String {
 #[tokio::test]
 async fn callback_with_wrong_state_is_ignored() {
     let sandbox = Sandbox::new();
-    let issuer = sandbox.provider.clone();
+    let issuer = sandbox.issuer.clone();
     log_in(&sandbox, move |url| {
         let mut browser = BrowserProfile::default();
         let real = callback(&mut browser, url);
@@ -75,7 +75,7 @@ async fn callback_with_wrong_state_is_ignored() {
 #[tokio::test]
 async fn callback_without_the_cookie_is_ignored() {
     let sandbox = Sandbox::new();
-    let issuer = sandbox.provider.clone();
+    let issuer = sandbox.issuer.clone();
     log_in(&sandbox, move |url| {
         let mut browser = BrowserProfile::default();
         let real = callback(&mut browser, url);
@@ -197,13 +197,13 @@ async fn ipv6_port_in_use_leads_to_another_port() {
         BrowserProfile::default()
     })
     .await;
-    let redirect = sandbox.provider.state().authorizations[0]["redirect_uri"].clone();
+    let redirect = sandbox.issuer.requests_for("/auth")[0].query["redirect_uri"].clone();
     assert!(redirect.starts_with("http://localhost:") && !redirect.ends_with(&format!(":{taken}")), "{redirect}");
     assert_eq!(squatter.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "no browser went there");
 
     // Without another port the login fails, without a cooldown.
     let options = OidcOptions { listen_address: vec![format!("127.0.0.1:{taken}")], force_refresh: true, ..options };
-    sandbox.provider.state().refresh_tokens.clear();
+    sandbox.issuer.state().refresh_tokens.clear();
     let error = sandbox.run(&options).await.unwrap_err();
     assert!(error.to_chained_string().contains(&format!("[::1]:{taken}")), "{}", error.to_chained_string());
     assert!(error.hint().unwrap().contains("--listen-address"));
@@ -218,7 +218,7 @@ async fn connection_of_other_user_is_rejected() {
         return;
     }
     let sandbox = Sandbox::new();
-    let issuer = sandbox.provider.clone();
+    let issuer = sandbox.issuer.clone();
     log_in(&sandbox, move |url| {
         let (address, token) = (address(url), url.rsplit('/').next().unwrap());
         let v6 = SocketAddr::new("::1".parse().unwrap(), address.port());

@@ -1,10 +1,10 @@
 //! Logins with a browser and with client credentials, and logout.
 
 use credlet_oidc::{GrantType, OidcOptions, OidcSettings};
+use credlet_testkit::browser::BrowserProfile;
+use credlet_testkit::issuer::parse_form;
 
 use crate::Sandbox;
-use crate::provider::parse;
-use credlet_testkit::browser::BrowserProfile;
 
 #[tokio::test]
 async fn browser_login_returns_token_with_expiry() {
@@ -24,9 +24,9 @@ async fn browser_login_returns_token_with_expiry() {
 async fn next_run_uses_the_stored_token() {
     let sandbox = Sandbox::new();
     let first = sandbox.token().await;
-    let requests = sandbox.provider.state().seen.clone();
+    let requests = sandbox.issuer.requests().len();
     assert_eq!(sandbox.token().await, first);
-    assert_eq!(sandbox.provider.state().seen, requests);
+    assert_eq!(sandbox.issuer.requests().len(), requests);
 }
 
 #[tokio::test]
@@ -38,8 +38,8 @@ async fn browser_arguments_contain_no_login_secrets() {
     let (address, token) = url.strip_prefix("http://").unwrap().split_once("/login/").unwrap();
     assert!(address.parse::<std::net::SocketAddr>().unwrap().ip().is_loopback(), "{url}");
     // Nothing that the issuer receives: neither state, nonce nor challenge.
-    let seen = sandbox.provider.state().authorizations.clone();
-    assert_eq!((seen.len(), seen[0].values().any(|value| value.contains(token))), (1, false), "{url}");
+    let seen = sandbox.issuer.requests_for("/auth");
+    assert_eq!((seen.len(), seen[0].query.values().any(|value| value.contains(token))), (1, false), "{url}");
 }
 
 #[tokio::test]
@@ -48,14 +48,14 @@ async fn prints_start_url_without_browser() {
     let options = OidcOptions { skip_open_browser: true, ..sandbox.options() };
     let (outcome, ()) = tokio::join!(sandbox.run(&options), async {
         let url = sandbox.start_url().await;
-        let issuer = sandbox.provider.url.clone();
+        let issuer = sandbox.issuer.url().to_owned();
         let visit = tokio::task::spawn_blocking(move || {
             let mut browser = BrowserProfile::default();
             let to = browser.follow_to(&url, &issuer);
             (to.clone(), browser.follow(&to))
         });
         let (to, page) = visit.await.unwrap();
-        let query = parse(to.split_once('?').unwrap().1);
+        let query = parse_form(to.split_once('?').unwrap().1);
         assert_eq!(query["scope"], "email offline_access openid");
         assert_eq!(query["code_challenge_method"], "S256");
         assert_eq!((query["response_type"].as_str(), query["prompt"].as_str()), ("code", "consent"));
@@ -68,7 +68,7 @@ async fn prints_start_url_without_browser() {
 #[tokio::test]
 async fn untrusted_account_name_is_escaped() {
     let sandbox = Sandbox::new();
-    sandbox.provider.state().account = Some("<b onmouseover=x>ada</b>\u{202e}".into());
+    sandbox.issuer.state().account = Some("<b onmouseover=x>ada</b>\u{202e}".into());
     sandbox.token().await;
     let page = sandbox.browser.page().await;
     assert!(page.contains("&lt;b onmouseover=x&gt;ada&lt;/b&gt;U+202E"), "{page}");
@@ -83,8 +83,8 @@ async fn client_credentials_use_basic_authentication() {
     let status = sandbox.run(&options).await.unwrap();
     assert!(status.expiration_timestamp.is_some());
     assert_eq!(sandbox.browser.windows(), 0);
-    let (form, header) = sandbox.provider.state().forms[0].clone();
-    assert!(header.starts_with("Basic ") && !form.contains_key("client_secret"));
+    let request = &sandbox.issuer.requests_for("/token")[0];
+    assert!(request.authorization().unwrap().starts_with("Basic ") && !request.form.contains_key("client_secret"));
     assert_eq!(sandbox.run(&options).await.unwrap(), status, "stored");
 }
 
@@ -113,7 +113,7 @@ async fn logout_revokes_the_refresh_token() {
     let result = credlet_oidc::log_out(&settings, &platform, &sandbox.output()).await.unwrap();
     assert!(matches!(result.revoked, Some(Ok(()))));
     {
-        let state = sandbox.provider.state();
+        let state = sandbox.issuer.state();
         assert_eq!(state.revoked, state.refresh_tokens);
     }
     assert!(credlet_oidc::sessions(&directory, now).unwrap().is_empty());

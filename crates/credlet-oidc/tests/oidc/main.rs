@@ -5,7 +5,6 @@ mod browser;
 mod device_code;
 mod interference;
 mod login;
-mod provider;
 mod refresh;
 mod rejection;
 mod storage;
@@ -18,19 +17,19 @@ use std::time::Duration;
 use credlet_api::exec::ExecCredentialStatus;
 use credlet_exec::{Clock, FixedEnv, NoopObserver, Platform, SystemClock};
 use credlet_oidc::{LoginRequest, OidcError, OidcOptions, OidcSettings, UserOutput};
+use credlet_testkit::issuer::FakeIssuer;
 use credlet_testkit::logs::LeakCheck;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::browser::FakeBrowser;
-use crate::provider::FakeProvider;
 
 /// Fails a test that hangs.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Sandbox {
     watch: Arc<LeakCheck>,
-    provider: FakeProvider,
+    issuer: FakeIssuer,
     browser: FakeBrowser,
     clock: Arc<TestClock>,
     output: Arc<RecordedOutput>,
@@ -40,15 +39,15 @@ struct Sandbox {
 impl Sandbox {
     fn new() -> Self {
         let watch = Arc::new(LeakCheck::new());
-        let provider = FakeProvider::start(&watch);
-        let clock = Arc::new(TestClock { hanging: Arc::clone(&provider.hanging), ..TestClock::default() });
+        let issuer = FakeIssuer::start(&watch);
+        let clock = Arc::new(TestClock { hanging: Arc::clone(&issuer.hanging), ..TestClock::default() });
         let (browser, output) = (FakeBrowser::default(), Arc::default());
-        Self { watch, provider, browser, clock, output, dir: tempfile::tempdir().unwrap() }
+        Self { watch, issuer, browser, clock, output, dir: tempfile::tempdir().unwrap() }
     }
 
     fn options(&self) -> OidcOptions {
         OidcOptions {
-            issuer_url: Some(self.provider.url.clone()),
+            issuer_url: Some(self.issuer.url().to_owned()),
             client_id: Some("kube".into()),
             extra_scopes: vec!["email".into(), "offline_access".into()],
             listen_address: vec!["127.0.0.1:0".into()],
@@ -160,7 +159,7 @@ impl RecordedOutput {
 }
 
 /// The system's clock with an offset. Sleeps between two polls for a device code end at once, and the request timeout ends when
-/// the provider hangs; all other sleeps never end.
+/// the issuer hangs; all other sleeps never end.
 #[derive(Debug)]
 struct TestClock {
     real: SystemClock,

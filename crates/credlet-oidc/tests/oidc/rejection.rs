@@ -1,71 +1,71 @@
 //! Rejected responses and tokens, and their error messages.
 
 use credlet_oidc::OidcOptions;
+use credlet_testkit::issuer::IssuerFault;
 
 use crate::Sandbox;
-use crate::provider::ProviderFault;
 
 /// Asserts that a login with this fault fails with this message and stores no token.
-async fn assert_rejected(fault: ProviderFault, message: &str) {
+async fn assert_rejected(fault: IssuerFault, message: &str) {
     let sandbox = Sandbox::new();
-    sandbox.provider.fail(fault);
+    sandbox.issuer.fail(fault);
     let error = sandbox.error_text().await;
     assert!(error.contains(message), "{fault:?}: {error}");
     let dir = sandbox.dir.path().join("tokens");
     if std::fs::read_dir(dir).unwrap().any(|file| file.unwrap().path().extension().is_none()) {
         assert_eq!(sandbox.stored()["token"], "", "{fault:?}");
     }
-    sandbox.provider.fail(ProviderFault::None);
+    sandbox.issuer.fail(IssuerFault::None);
 }
 
 #[tokio::test]
 async fn issuer_mismatch_stops_the_login() {
     let sandbox = Sandbox::new();
-    sandbox.provider.fail(ProviderFault::OtherIssuer);
+    sandbox.issuer.fail(IssuerFault::OtherIssuer);
     assert!(sandbox.error_text().await.contains("calls itself `https://evil.example`"));
-    assert_eq!((sandbox.browser.windows(), sandbox.provider.seen("/auth")), (0, 0));
+    assert_eq!((sandbox.browser.windows(), sandbox.issuer.seen("/auth")), (0, 0));
 }
 
 #[tokio::test]
 async fn invalid_issuer_responses_are_reported() {
-    assert_rejected(ProviderFault::DiscoveryHtml, "invalid response of the issuer's discovery document at 127.0.0.1:")
+    assert_rejected(IssuerFault::DiscoveryHtml, "invalid response of the issuer's discovery document at 127.0.0.1:")
         .await;
-    assert_rejected(ProviderFault::DiscoveryHuge, "exceeds 1024 KiB").await;
-    assert_rejected(ProviderFault::Discovery500, "unexpected status 500").await;
-    assert_rejected(ProviderFault::DiscoveryHangs, "timed out after 30 s").await;
-    assert_rejected(ProviderFault::TokenHtml, "invalid response of the issuer's token endpoint").await;
-    assert_rejected(ProviderFault::NoIdToken, "missing id_token").await;
+    assert_rejected(IssuerFault::DiscoveryHuge, "exceeds 1024 KiB").await;
+    assert_rejected(IssuerFault::Discovery500, "unexpected status 500").await;
+    assert_rejected(IssuerFault::DiscoveryHangs, "timed out after 30 s").await;
+    assert_rejected(IssuerFault::TokenHtml, "invalid response of the issuer's token endpoint").await;
+    assert_rejected(IssuerFault::NoIdToken, "missing id_token").await;
 }
 
 #[tokio::test]
 async fn invalid_callbacks_are_rejected() {
-    assert_rejected(ProviderFault::Iss, "the response is of another issuer").await;
-    assert_rejected(ProviderFault::NoIss, "the response lacks `iss`").await;
-    assert_rejected(ProviderFault::TwoCodes, "neither a code nor an error").await;
-    assert_rejected(ProviderFault::Denied, "the login was refused at the issuer (access_denied)").await;
-    assert_rejected(ProviderFault::UsedCode, "rejected the code of this login: it is expired, was already used").await;
+    assert_rejected(IssuerFault::Iss, "the response is of another issuer").await;
+    assert_rejected(IssuerFault::NoIss, "the response lacks `iss`").await;
+    assert_rejected(IssuerFault::TwoCodes, "neither a code nor an error").await;
+    assert_rejected(IssuerFault::Denied, "the login was refused at the issuer (access_denied)").await;
+    assert_rejected(IssuerFault::UsedCode, "rejected the code of this login: it is expired, was already used").await;
 }
 
 #[tokio::test]
 async fn tokens_of_other_logins_are_rejected() {
-    assert_rejected(ProviderFault::Nonce, "nonce mismatch").await;
-    assert_rejected(ProviderFault::Issuer, "issuer mismatch: it was issued by `https://evil.example`").await;
-    assert_rejected(ProviderFault::Audience, "audience mismatch: it is for `another third`, not for `kube`").await;
-    assert_rejected(ProviderFault::Azp, "audience mismatch: it is for `another`, not for `kube`").await;
+    assert_rejected(IssuerFault::Nonce, "nonce mismatch").await;
+    assert_rejected(IssuerFault::Issuer, "issuer mismatch: it was issued by `https://evil.example`").await;
+    assert_rejected(IssuerFault::Audience, "audience mismatch: it is for `another third`, not for `kube`").await;
+    assert_rejected(IssuerFault::Azp, "audience mismatch: it is for `another`, not for `kube`").await;
 }
 
 #[tokio::test]
 async fn forged_signatures_are_rejected() {
-    assert_rejected(ProviderFault::AlgNone, "unsupported signature algorithm `none`").await;
-    assert_rejected(ProviderFault::Hmac, "unsupported signature algorithm `HS256`").await;
-    assert_rejected(ProviderFault::OtherKey, "invalid signature").await;
-    assert_rejected(ProviderFault::Changed, "invalid signature").await;
+    assert_rejected(IssuerFault::AlgNone, "unsupported signature algorithm `none`").await;
+    assert_rejected(IssuerFault::Hmac, "unsupported signature algorithm `HS256`").await;
+    assert_rejected(IssuerFault::OtherKey, "invalid signature").await;
+    assert_rejected(IssuerFault::Changed, "invalid signature").await;
 }
 
 #[tokio::test]
 async fn clock_skew_of_the_issuer_is_reported() {
-    assert_rejected(ProviderFault::Expired, "already expired 60 min ago according to the local clock").await;
-    assert_rejected(ProviderFault::NotYet, "not valid before ").await;
+    assert_rejected(IssuerFault::Expired, "already expired 60 min ago according to the local clock").await;
+    assert_rejected(IssuerFault::NotYet, "not valid before ").await;
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn local_clock_skew_is_reported_with_hint() {
 #[tokio::test]
 async fn browser_shows_the_error() {
     let sandbox = Sandbox::new();
-    sandbox.provider.fail(ProviderFault::Nonce);
+    sandbox.issuer.fail(IssuerFault::Nonce);
     sandbox.error_text().await;
     let page = sandbox.browser.page().await;
     for text in ["HTTP/1.1 400", "You are not logged in", "nonce mismatch", "What to do"] {

@@ -4,10 +4,10 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::Arc;
 
 use credlet_oidc::{LoginRequest, OidcOptions, OidcSettings, TokenStorage};
+use credlet_testkit::issuer::IssuerFault;
+use credlet_testkit::keyring::MemoryKeyring;
 
 use crate::Sandbox;
-use crate::provider::ProviderFault;
-use credlet_testkit::keyring::MemoryKeyring;
 
 #[tokio::test]
 async fn concurrent_runs_open_one_window() {
@@ -16,13 +16,13 @@ async fn concurrent_runs_open_one_window() {
     let runs = (0..20).map(|_| Box::pin(sandbox.run(&options)));
     let tokens = all(runs.collect()).await;
     assert!(tokens.windows(2).all(|pair| pair[0].as_ref().unwrap() == pair[1].as_ref().unwrap()));
-    assert_eq!((sandbox.browser.windows(), sandbox.provider.seen("/token")), (1, 1));
+    assert_eq!((sandbox.browser.windows(), sandbox.issuer.seen("/token")), (1, 1));
 }
 
 #[tokio::test]
 async fn concurrent_runs_share_a_failed_login() {
     let sandbox = Sandbox::new();
-    sandbox.provider.fail(ProviderFault::Denied);
+    sandbox.issuer.fail(IssuerFault::Denied);
     let options = sandbox.options();
     // Even with a user at each terminal.
     let request = LoginRequest { interactive: true, ..LoginRequest::default() };
@@ -49,7 +49,7 @@ async fn cooldown_after_timeout_unless_interactive() {
 
     sandbox.browser.is_used = true;
     *sandbox.clock.login_times_out.lock().unwrap() = false;
-    sandbox.provider.state().ahead += 122;
+    sandbox.issuer.state().ahead += 122;
     sandbox.run_as(&sandbox.options(), &LoginRequest { interactive: true, ..LoginRequest::default() }).await.unwrap();
     assert_eq!(sandbox.stored()["attempt"], serde_json::Value::Null);
 }

@@ -20,7 +20,7 @@ use http_body_util::BodyExt as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
-use crate::child_process::{ChildRole, copy_of_this_program};
+use crate::child_process::{ChildRole, copy_of_program};
 use crate::support::{FakeSigner, TestProxy, cluster, locked, speak, target, text, within};
 
 /// Settings that child processes need.
@@ -275,7 +275,7 @@ async fn other_user_is_rejected_despite_mode() {
     let root = rustix::process::geteuid().is_root();
     let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     let program = home.path().join("visitor");
-    copy_of_this_program(&program);
+    copy_of_program(&program);
     for path in [home.path(), &program, proxy.home.path(), proxy.dir.path()] {
         open(path, 0o755);
     }

@@ -1,7 +1,7 @@
 //! A scriptable credential plugin in a real process.
 //!
-//! [`TestPlugin::command`] is an executable path: a link to the test binary, with a script beside it. It needs neither arguments
-//! nor environment, so a runner under test may remove both. The steps of a run are listed in order:
+//! [`TestPlugin::command`] is an executable path: a link to [`program`], with a script beside it. It needs neither arguments nor
+//! environment, so a runner under test may remove both. The steps of a run are listed in order:
 //!
 //! ```
 //! use credlet_testkit::plugin::TestPlugin;
@@ -18,6 +18,7 @@
 //! A plugin that waits, hangs or floods exits within 100 ms after its [`TestPlugin`] is dropped.
 
 mod perform;
+mod program;
 mod report;
 mod script;
 #[cfg(test)]
@@ -32,14 +33,15 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-pub(crate) use perform::perform_if_asked;
+pub use perform::main;
+pub use program::program;
 pub use report::PluginReport;
 pub use script::OutputStream;
 pub use tunnel::TunnelProxy;
 
 use script::{Answer, COUNT_LINE, Expiry, GRANDCHILD, Script, Step};
 
-/// The variable that turns any binary with this crate into a plugin: a script in JSON, or `@` and the path of one.
+/// The variable with the script of [`program`]: JSON, or `@` and the path of a file.
 pub const SCRIPT_VARIABLE: &str = "CREDLET_TESTKIT_PLUGIN";
 
 /// A plugin on disk with its run count and reports. Dropping it removes them.
@@ -57,7 +59,7 @@ impl TestPlugin {
         let dir = tempfile::Builder::new().prefix("credlet-plugin-").tempdir().expect("a temporary directory");
         let script = Script { dir: dir.path().to_owned(), counted: true, earlier_runs: 0, runs: vec![Vec::new()] };
         let plugin = Self { dir, script };
-        symlink(this_binary(), plugin.command()).expect("a link to the test binary");
+        symlink(program(), plugin.command()).expect("a link to the program");
         plugin.saved()
     }
 
@@ -269,17 +271,17 @@ impl TestPlugin {
         Vec::new()
     }
 
-    /// The environment in which every binary with this crate becomes this plugin. [`command`](Self::command) does not need it.
+    /// The environment in which [`program`] becomes this plugin. [`command`](Self::command) does not need it.
     pub fn env(&self) -> Vec<(String, String)> {
         vec![(SCRIPT_VARIABLE.to_owned(), format!("@{}", self.script_file().display()))]
     }
 
     /// Installs the plugin in a directory under a name, for look-ups by `PATH` and relative paths. Returns its path.
     pub fn install(&self, dir: &Path, name: &str) -> PathBuf {
-        let program = dir.join(name);
-        symlink(this_binary(), &program).expect("a link to the test binary");
-        symlink(self.script_file(), Script::beside(&program)).expect("a link to the script");
-        program
+        let link = dir.join(name);
+        symlink(program(), &link).expect("a link to the program");
+        symlink(self.script_file(), Script::beside(&link)).expect("a link to the script");
+        link
     }
 
     /// The plugin's directory, removed with it. Tests may put other files there.
@@ -404,10 +406,6 @@ pub fn wait_for_end(pid: u32) {
         thread::sleep(Duration::from_millis(1));
     }
     panic!("process {pid} goes on");
-}
-
-fn this_binary() -> PathBuf {
-    std::env::current_exe().expect("the path of the test binary")
 }
 
 /// Polls on a separate thread, so that it neither blocks the runtime that runs the plugin nor advances a paused tokio clock.

@@ -1,4 +1,4 @@
-//! The plugin process: executes a script before `main`.
+//! The plugin process: executes a script.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -12,59 +12,64 @@ use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::{Signal, getpid};
 use rustix::termios::{self, LocalModes, OptionalActions};
+use signal_hook::low_level::emulate_default_handler;
 
 use super::SCRIPT_VARIABLE;
 use super::report::PluginReport;
 use super::script::{Answer, COUNT_LINE, Expiry, OutputStream, Script, Step};
+use crate::pty;
 
 /// Exit code of a plugin that could not execute its script. Tests do not use it otherwise.
 const BROKEN: i32 = 97;
 
-/// If this process was started as a plugin, executes its script and does not return.
-pub(crate) fn perform_if_asked() {
-    if let Some(script) = script_of_this_process() {
-        let code = match script.and_then(Performance::new).and_then(Performance::run) {
-            Ok(code) => code,
-            // The reader may have closed the pipe, which is not an error here.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Err(error) => {
-                let _ = writeln!(io::stderr(), "credlet-testkit: the plugin cannot do as it is told: {error}");
-                BROKEN
-            }
-        };
-        exit(code);
-    }
+/// The `main` of the program that tests start as a plugin and as the first process in a terminal.
+pub fn main() -> ! {
+    // First, because the program to run in the terminal may be a plugin.
+    pty::enter_if_asked();
+    let code = match script_of_this_process().and_then(Performance::new).and_then(Performance::run) {
+        Ok(code) => code,
+        // The reader closed the pipe. std ignores SIGPIPE, which ends most programs in this case.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            let _ = emulate_default_handler(Signal::PIPE.as_raw());
+            BROKEN
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "credlet-testkit: the plugin cannot do as it is told: {error}");
+            BROKEN
+        }
+    };
+    exit(code)
 }
 
 /// Reads the script from the environment, inline or as `@path`, else from a file beside the path of this process.
-fn script_of_this_process() -> Option<io::Result<Script>> {
+fn script_of_this_process() -> io::Result<Script> {
     let text = match env::var(SCRIPT_VARIABLE) {
         Ok(text) => match text.strip_prefix('@') {
-            Some(path) => fs::read_to_string(path),
-            None => Ok(text),
+            Some(path) => fs::read_to_string(path)?,
+            None => text,
         },
         Err(_) => {
             let script = Script::beside(&started_by_path()?);
             if !script.exists() {
-                return None;
+                return Err(io::Error::other("no script: this program is started by tests"));
             }
-            fs::read_to_string(script)
+            fs::read_to_string(script)?
         }
     };
-    Some(text.and_then(|text| serde_json::from_str(&text).map_err(io::Error::other)))
+    serde_json::from_str(&text).map_err(io::Error::other)
 }
 
 /// Returns the path given to `execve`, without following links.
 #[cfg(target_os = "linux")]
-fn started_by_path() -> Option<PathBuf> {
+fn started_by_path() -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     let path = rustix::param::linux_execfn().to_bytes();
-    Some(Path::new(std::ffi::OsStr::from_bytes(path)).to_owned())
+    Ok(Path::new(std::ffi::OsStr::from_bytes(path)).to_owned())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn started_by_path() -> Option<PathBuf> {
-    env::current_exe().ok()
+fn started_by_path() -> io::Result<PathBuf> {
+    env::current_exe()
 }
 
 struct Performance {
@@ -99,6 +104,10 @@ impl Performance {
                 Step::Exit { code } => return Ok(code),
                 Step::Die { signal } => {
                     let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
+                    // std handles these two to report a stack overflow, and ignores the first one that is not a fault.
+                    if matches!(signal, Signal::SEGV | Signal::BUS) {
+                        emulate_default_handler(signal.as_raw())?;
+                    }
                     rustix::process::kill_process(getpid(), signal)?;
                     // The signal only stopped the process, or was ignored.
                 }
@@ -269,7 +278,7 @@ fn print(to: OutputStream, text: &str) -> io::Result<()> {
 }
 
 fn write(to: OutputStream, bytes: &[u8]) -> io::Result<()> {
-    // `print!` would go through the test harness and panic on a closed pipe.
+    // `print!` would panic on a closed pipe.
     match to {
         OutputStream::Stdout => {
             let mut stdout = io::stdout().lock();
@@ -323,7 +332,7 @@ fn open_descriptors() -> Vec<i32> {
     numbers
 }
 
-#[expect(clippy::exit, reason = "main must not run")]
+#[expect(clippy::exit, reason = "the process is the plugin")]
 fn exit(code: i32) -> ! {
     std::process::exit(code)
 }

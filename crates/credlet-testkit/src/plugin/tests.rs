@@ -71,7 +71,7 @@ fn expiry_is_relative_to_run() {
 #[test]
 fn environment_selects_plugin() {
     let plugin = TestPlugin::answering("t");
-    let output = Command::new(this_binary()).envs(plugin.env()).args(plugin.args()).output().unwrap();
+    let output = Command::new(program()).envs(plugin.env()).args(plugin.args()).output().unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["status"]["token"], "t");
     assert_eq!(plugin.runs(), 1);
 }
@@ -157,6 +157,7 @@ fn partial_output_then_closed_stdout() {
 #[test]
 fn dies_by_signal() {
     assert_eq!(run(&TestPlugin::new().dies_by(9)).status.signal(), Some(9));
+    assert_eq!(run(&TestPlugin::new().dies_by(11)).status.signal(), Some(11));
     assert_eq!(run(&TestPlugin::new().dies_by(15)).status.signal(), Some(15));
 }
 
@@ -269,7 +270,7 @@ fn report_has_args_and_environment() {
 
 #[test]
 fn reports_script_failure() {
-    let output = Command::new(this_binary()).env(SCRIPT_VARIABLE, "nonsense").output().unwrap();
+    let output = Command::new(program()).env(SCRIPT_VARIABLE, "nonsense").output().unwrap();
     assert_eq!(output.status.code(), Some(97));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot do as it is told"));
     let status: ExitStatus = run(&TestPlugin::new().asks_for_a_password("no terminal: ")).status;

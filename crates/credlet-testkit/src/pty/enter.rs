@@ -1,6 +1,6 @@
 //! The child process: acquires the controlling terminal, then executes the program.
 //!
-//! A closure between fork and exec would need unsafe code, so the test binary is started as an intermediate process.
+//! A closure between fork and exec would need unsafe code, so the program of the test plugin is started as an intermediate process.
 
 use std::env;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ fn become_the_program() -> io::Error {
     }
 }
 
-#[expect(clippy::exit, reason = "main must not run")]
+#[expect(clippy::exit, reason = "the process has no other purpose")]
 fn exit_unstarted() -> ! {
     std::process::exit(127)
 }

@@ -32,6 +32,7 @@ use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 pub(crate) use enter::enter_if_asked;
 use screen::Screen;
 
+use crate::plugin;
 use crate::signals::heed_terminals;
 
 /// A program and its pseudo-terminal. The program leads a new session with this controlling terminal; stdin, stdout and stderr are
@@ -51,7 +52,7 @@ impl Pty {
         args: impl IntoIterator<Item = &'a str>,
         envs: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("the path of the test binary"));
+        let mut command = Command::new(plugin::program());
         command.arg(program.as_ref()).args(args).envs(envs);
         Self::start(command)
     }

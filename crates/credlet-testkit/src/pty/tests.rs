@@ -91,7 +91,7 @@ fn dropping_pty_kills_program() {
     pty.read_until("ready", SOON);
     let pid = pty.pid();
     drop(pty);
-    assert!(!crate::plugin::is_running(pid));
+    assert!(!plugin::is_running(pid));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use credlet_platform::dirs::CACHE_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
-use crate::sandbox::{Sandbox, V1, keys_in};
+use crate::sandbox::{CacheSandbox, V1, keys_in};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -39,9 +39,9 @@ fn files_in(dir: &Path) -> BTreeMap<String, String> {
 fn chosen_directory_keeps_files_and_mode() {
     for chosen_mode in [0o755, 0o700, 0o777] {
         for by_variable in [false, true] {
-            let home = Sandbox::new();
+            let home = CacheSandbox::new();
             let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
-            let docs = home.path().join("docs");
+            let docs = home.path("docs");
             let before = old_files(&docs);
             fs::set_permissions(&docs, Permissions::from_mode(chosen_mode)).unwrap();
             let options = ["--cache-dir", docs.to_str().unwrap()];
@@ -62,7 +62,7 @@ fn chosen_directory_keeps_files_and_mode() {
 
 #[test]
 fn sweep_removes_only_old_entries() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     home.token(&[], &plugin);
     fs::remove_file(home.entry()).unwrap();
@@ -81,18 +81,18 @@ fn sweep_removes_only_old_entries() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
 fn cache_dir_of_kubeconfig_cannot_harm_files() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
-    plugin.install(home.path(), "acme");
-    let link = home.path().join("credlet-cache-acme");
+    plugin.install(home.dir(), "acme");
+    let link = home.path("credlet-cache-acme");
     symlink(env!("CARGO_BIN_EXE_credlet"), &link).unwrap();
-    let ssh = home.path().join(".ssh");
+    let ssh = home.path(".ssh");
     let before = old_files(&ssh);
     fs::set_permissions(&ssh, Permissions::from_mode(0o700)).unwrap();
     for variable in ["CREDLET_CACHE_DIR", "XDG_CACHE_HOME", "HOME"] {
         let mut call = std::process::Command::new(&link);
-        call.env_clear().env("HOME", home.path()).env("PATH", home.path()).env("KUBERNETES_EXEC_INFO", V1);
-        call.env("CREDLET_TEST_ACCOUNT_HOME", home.path()).env(variable, &ssh);
+        call.env_clear().env("HOME", home.dir()).env("PATH", home.dir()).env("KUBERNETES_EXEC_INFO", V1);
+        call.env("CREDLET_TEST_ACCOUNT_HOME", home.dir()).env(variable, &ssh);
         assert_eq!(home.run(call).token(), "a-token");
         assert_eq!((files_in(&ssh), mode(&ssh)), (before.clone(), 0o700), "{variable}");
     }
@@ -100,7 +100,7 @@ fn cache_dir_of_kubeconfig_cannot_harm_files() {
 
 #[test]
 fn unsafe_directory_is_rejected_and_unchanged() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     fs::create_dir_all(home.entries()).unwrap();
     for open in [0o755, 0o770, 0o701] {
@@ -111,7 +111,7 @@ fn unsafe_directory_is_rejected_and_unchanged() {
         assert_eq!((mode(&home.entries()), fs::read_dir(home.entries()).unwrap().count()), (open, 0));
     }
     fs::remove_dir(home.entries()).unwrap();
-    let elsewhere = home.path().join("elsewhere");
+    let elsewhere = home.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     fs::set_permissions(&elsewhere, Permissions::from_mode(0o700)).unwrap();
     symlink(&elsewhere, home.entries()).unwrap();
@@ -128,22 +128,22 @@ fn root_creates_no_files_in_other_homes() {
         println!("skipped: only root can give directories away");
         return;
     }
-    let (home, root) = (Sandbox::new(), Sandbox::new());
+    let (home, root) = (CacheSandbox::new(), CacheSandbox::new());
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     let run = || {
         let mut call = home.cache(&[], &plugin);
-        call.env("CREDLET_TEST_ACCOUNT_HOME", root.path());
+        call.env("CREDLET_TEST_ACCOUNT_HOME", root.dir());
         let ran = home.run(call);
         assert_eq!(ran.token(), "a-token");
         assert!(ran.stderr.contains("belongs to user 12345"), "{}", ran.stderr);
     };
-    chown(home.path(), Some(12345), Some(12345)).unwrap();
+    chown(home.dir(), Some(12345), Some(12345)).unwrap();
     run();
-    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(home.dir()).unwrap().count(), 0);
     // Neither through a symbolic link of that user, to an empty or to an existing cache directory.
-    let target = root.path().join("target");
+    let target = root.path("target");
     fs::create_dir(&target).unwrap();
-    let link = home.path().join(CACHE_IN_HOME);
+    let link = home.path(CACHE_IN_HOME);
     fs::create_dir_all(link.parent().unwrap()).unwrap();
     symlink(&target, &link).unwrap();
     std::os::unix::fs::lchown(&link, Some(12345), Some(12345)).unwrap();
@@ -157,15 +157,15 @@ fn root_creates_no_files_in_other_homes() {
 
 #[test]
 fn forged_entry_is_not_served() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin =
         TestPlugin::answering("of-the-attacker").expiring_in(HOUR).on_the_next_run().answers("good").expiring_in(HOUR);
     // An attacker makes the same call on another machine, and sends the directory with a kubeconfig.
-    let sent = home.path().join("sent");
+    let sent = home.path("sent");
     let options = ["--cache-dir", sent.to_str().unwrap()];
     assert_eq!(home.token(&options, &plugin), "of-the-attacker");
     assert_eq!(home.token(&options, &plugin), "of-the-attacker");
-    fs::remove_dir_all(home.path().join(CACHE_IN_HOME)).unwrap();
+    fs::remove_dir_all(home.path(CACHE_IN_HOME)).unwrap();
     assert_eq!(keys_in(&sent.join("credlet-exec")).len(), 1);
     assert_eq!(home.token(&options, &plugin), "good");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use credlet_platform::dirs::CACHE_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
-use crate::sandbox::{Sandbox, V1, script};
+use crate::sandbox::{CacheSandbox, V1};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -25,8 +25,8 @@ pub(crate) fn rewrite(entry: &Path, name: &str, change: impl Fn(&str) -> String)
 }
 
 /// The token of the second call after `spoil` has changed the entry of the first: `first` if it was served.
-fn second_call(spoil: impl FnOnce(&Sandbox)) -> String {
-    let home = Sandbox::new();
+fn second_call(spoil: impl FnOnce(&CacheSandbox)) -> String {
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("first").expiring_in(HOUR).on_the_next_run().answers("second").expiring_in(HOUR);
     assert_eq!(home.token(&[], &plugin), "first");
     spoil(&home);
@@ -56,7 +56,7 @@ fn entry_readable_by_others_is_ignored() {
 fn symlinked_entry_is_ignored() {
     let token = second_call(|home| {
         let entry = home.entry();
-        let elsewhere = home.path().join("elsewhere");
+        let elsewhere = home.path("elsewhere");
         fs::rename(&entry, &elsewhere).unwrap();
         symlink(&elsewhere, &entry).unwrap();
     });
@@ -88,7 +88,7 @@ fn damaged_entry_is_ignored() {
 
 #[test]
 fn entry_of_another_key_is_ignored() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("first").expiring_in(HOUR).on_the_next_run().answers("second").expiring_in(HOUR);
     assert_eq!(home.token(&[], &plugin), "first");
     let other = home.entry();
@@ -107,7 +107,7 @@ fn future_or_expired_entry_is_not_served() {
 
 #[test]
 fn plugin_runs_without_a_writable_directory() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     // A file in place of a directory; directories in which not even root can create files.
     let file = home.file("file", "");
@@ -128,18 +128,18 @@ fn plugin_runs_without_a_writable_directory() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
 fn full_disk_passes_the_output_on() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let answer = r#"{"apiVersion":"client.authentication.k8s.io/v1","status":{"token":"a-token"}}"#;
-    let plugin = script(home.path(), "plugin", &format!("echo '{answer}'"));
+    let plugin = home.script("plugin", &format!("echo '{answer}'"));
     // A file size limit of 0 has the effect of a full disk.
     let mut shell = std::process::Command::new("/bin/sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_credlet"), "cache", "--"]);
-    shell.arg(plugin).env_clear().env("HOME", home.path()).env("KUBERNETES_EXEC_INFO", V1);
-    shell.env("CREDLET_TEST_ACCOUNT_HOME", home.path());
+    shell.arg(plugin).env_clear().env("HOME", home.dir()).env("KUBERNETES_EXEC_INFO", V1);
+    shell.env("CREDLET_TEST_ACCOUNT_HOME", home.dir());
     let ran = home.run(shell);
     assert_eq!(ran.token(), "a-token");
     assert!(ran.stderr.contains("cannot use the cache"), "{}", ran.stderr);
-    let dirs = [home.entries(), home.path().join(CACHE_IN_HOME).join("credlet/state")];
+    let dirs = [home.entries(), home.path(CACHE_IN_HOME).join("credlet/state")];
     let files = dirs.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten());
     let left: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.to_str().unwrap().ends_with(".lock")), "{left:?}");
@@ -148,7 +148,7 @@ fn full_disk_passes_the_output_on() {
 #[test]
 fn invalid_output_is_passed_on_and_not_cached() {
     for printed in ["", "hello\n", "{\"apiVersion\":\"v9\"}"] {
-        let home = Sandbox::new();
+        let home = CacheSandbox::new();
         let plugin = TestPlugin::new().prints(printed);
         for _ in 0..2 {
             let ran = home.run(home.cache(&[], &plugin));
@@ -160,7 +160,7 @@ fn invalid_output_is_passed_on_and_not_cached() {
 
 #[test]
 fn disabled_cache_changes_nothing() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR).api_version("client.authentication.k8s.io/v1beta1");
     for _ in 0..2 {
         let mut call = home.cache(&[], &plugin);
@@ -172,7 +172,7 @@ fn disabled_cache_changes_nothing() {
 
 #[test]
 fn invalid_request_is_passed_to_the_plugin() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     for _ in 0..2 {
         let mut call = home.cache(&[], &plugin);
@@ -184,14 +184,14 @@ fn invalid_request_is_passed_to_the_plugin() {
 
 #[test]
 fn missing_plugin_is_reported() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let ran = home.run(home.credlet(&["cache", "--", "no-such-plugin"]));
     assert_eq!((ran.code, &*ran.stderr), (Some(1), "error: `no-such-plugin` is not installed\n"));
 }
 
 #[test]
 fn encrypted_entry_shows_nothing() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let token = home.watch.secret("token");
     let plugin = TestPlugin::answering(token.expose()).expiring_in(HOUR);
     let first = home.run(home.cache(&["--encrypt"], &plugin));

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use credlet_testkit::plugin::{OutputStream, TestPlugin};
 
-use crate::sandbox::{Sandbox, V1, runtime, wait_for_stderr};
+use crate::sandbox::{CacheSandbox, V1, runtime, wait_for_stderr};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn second_call_does_not_run_the_plugin() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let token = home.watch.secret("token");
     let plugin = TestPlugin::answering(token.expose()).expiring_in(HOUR);
     assert_eq!(home.token(&[], &plugin), token.expose());
@@ -21,7 +21,7 @@ fn second_call_does_not_run_the_plugin() {
 
 #[test]
 fn concurrent_calls_run_the_plugin_once() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let token = home.watch.secret("token");
     let plugin = TestPlugin::new().waits_at("gate").answers(token.expose()).expiring_in(HOUR);
     let calls: Vec<Child> = (0..20).map(|_| home.cache(&[], &plugin).spawn().unwrap()).collect();
@@ -36,7 +36,7 @@ fn concurrent_calls_run_the_plugin_once() {
 
 #[test]
 fn concurrent_clients_run_the_plugin_once() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let token = home.watch.secret("token");
     let plugin = TestPlugin::new().waits_at("gate").answers(token.expose()).expiring_in(HOUR);
     // One shell per call, as each kubectl command is a process.
@@ -50,20 +50,20 @@ fn concurrent_clients_run_the_plugin_once() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
-fn in_a_shell(home: &Sandbox, plugin: &TestPlugin) -> std::process::Command {
+fn in_a_shell(home: &CacheSandbox, plugin: &TestPlugin) -> std::process::Command {
     let call = home.cache(&[], plugin);
     let mut shell = std::process::Command::new("/bin/sh");
     // With a second command the shell does not exec, and stays the parent.
     shell.args(["-c", "\"$@\"; exit $?", "sh"]).arg(call.get_program()).args(call.get_args());
-    shell.env_clear().env("HOME", home.path()).env("KUBERNETES_EXEC_INFO", V1);
-    shell.env("CREDLET_TEST_ACCOUNT_HOME", home.path());
+    shell.env_clear().env("HOME", home.dir()).env("KUBERNETES_EXEC_INFO", V1);
+    shell.env("CREDLET_TEST_ACCOUNT_HOME", home.dir());
     shell.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     shell
 }
 
 #[test]
 fn concurrent_keys_have_separate_entries() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     let calls: Vec<Child> =
         (0..20).map(|number| home.cache(&[], &plugin).arg(format!("--cluster={number}")).spawn().unwrap()).collect();
@@ -75,7 +75,7 @@ fn concurrent_keys_have_separate_entries() {
 
 #[test]
 fn killed_lock_holder_is_replaced() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin =
         TestPlugin::new().waits_at("gate").answers("late").expiring_in(HOUR).on_the_next_run().answers("a-token");
     let mut first = home.cache(&[], &plugin).spawn().unwrap();
@@ -91,7 +91,7 @@ fn killed_lock_holder_is_replaced() {
 
 #[test]
 fn conversion_keeps_unknown_fields() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::new().prints(
         r#"{"apiVersion":"client.authentication.k8s.io/v1beta1","kind":"ExecCredential","odd":{"b":1,"a":[1.50]},
         "status":{"token":"a-token","expirationTimestamp":"2099-01-01T00:00:00Z","more":12345678901234567890}}"#,
@@ -111,7 +111,7 @@ fn conversion_keeps_unknown_fields() {
 
 #[test]
 fn plugin_gets_args_env_and_request() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin =
         TestPlugin::new().reports_with_stdin().prints_to(OutputStream::Stderr, "a message\n").answers("a-token");
     let mut call = home.cache(&[], &plugin);
@@ -128,7 +128,7 @@ fn plugin_gets_args_env_and_request() {
 
 #[test]
 fn default_ttl_applies_to_opaque_tokens() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token");
     assert_eq!(home.token(&["--default-ttl", "1h"], &plugin), "a-token");
     assert_eq!(home.token(&["--default-ttl", "1h"], &plugin), "a-token");
@@ -141,7 +141,7 @@ fn default_ttl_applies_to_opaque_tokens() {
 #[test]
 fn expiring_credential_is_not_cached() {
     for seconds in [0, 5, 9] {
-        let home = Sandbox::new();
+        let home = CacheSandbox::new();
         let plugin = TestPlugin::answering("a-token").expiring_in(Duration::from_secs(seconds));
         assert_eq!(home.token(&[], &plugin), "a-token");
         assert_eq!(home.token(&[], &plugin), "a-token");
@@ -151,7 +151,7 @@ fn expiring_credential_is_not_cached() {
 
 #[test]
 fn entry_is_refreshed_ahead_of_expiry() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("old").expiring_in(HOUR).on_the_next_run().answers("new").expiring_in(HOUR);
     assert_eq!(home.token(&[], &plugin), "old");
     let entry = home.entry();

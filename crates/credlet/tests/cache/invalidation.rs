@@ -6,13 +6,13 @@ use std::time::Duration;
 use credlet_platform::dirs::CACHE_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
-use crate::sandbox::{Sandbox, V1, keys_in, runtime};
+use crate::sandbox::{CacheSandbox, V1, keys_in, runtime};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Returns calls in different environments and directories, each with a separate entry.
-fn calls(home: &Sandbox, plugin: &TestPlugin) -> Vec<Command> {
-    let dir = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+fn calls(home: &CacheSandbox, plugin: &TestPlugin) -> Vec<Command> {
+    let dir = |name: &str| home.path(name).to_str().unwrap().to_owned();
     let (chosen, variable) = (dir("chosen"), dir("variable"));
     let mut by_variable = home.cache(&[], plugin);
     by_variable.env("CREDLET_CACHE_DIR", &variable);
@@ -26,7 +26,7 @@ fn calls(home: &Sandbox, plugin: &TestPlugin) -> Vec<Command> {
     vec![home.cache(&[], plugin), with_dir, by_variable, other_home, other_caches, other_environment]
 }
 
-fn tokens(home: &Sandbox, plugin: &TestPlugin) -> Vec<String> {
+fn tokens(home: &CacheSandbox, plugin: &TestPlugin) -> Vec<String> {
     calls(home, plugin).into_iter().map(|call| home.run(call).token()).collect()
 }
 
@@ -44,7 +44,7 @@ const CALLS: usize = 6;
 #[test]
 fn logout_invalidates_every_cache() {
     for logout in [&["plugin", "oidc", "logout", "--all"][..], &["cache", "rm", "--all"]] {
-        let (home, plugin) = (Sandbox::new(), plugin(CALLS));
+        let (home, plugin) = (CacheSandbox::new(), plugin(CALLS));
         assert_eq!(tokens(&home, &plugin), ["old"; CALLS]);
         assert_eq!(tokens(&home, &plugin), ["old"; CALLS]);
         assert_eq!(plugin.runs(), CALLS);
@@ -53,7 +53,7 @@ fn logout_invalidates_every_cache() {
         // No token is left in a file either.
         let default = format!("{CACHE_IN_HOME}/credlet/exec");
         for dir in [&*default, "chosen/credlet-exec", "variable/credlet-exec", "other-caches/credlet/exec"] {
-            assert_eq!(keys_in(&home.path().join(dir)).len(), 0, "{logout:?} {dir}");
+            assert_eq!(keys_in(&home.path(dir)).len(), 0, "{logout:?} {dir}");
         }
         assert_eq!(tokens(&home, &plugin), ["new"; CALLS], "{logout:?}");
     }
@@ -61,8 +61,8 @@ fn logout_invalidates_every_cache() {
 
 #[test]
 fn logout_invalidates_directories_it_cannot_reach() {
-    let (home, plugin) = (Sandbox::new(), plugin(1));
-    let (dir, away) = (home.path().join("chosen"), home.path().join("away"));
+    let (home, plugin) = (CacheSandbox::new(), plugin(1));
+    let (dir, away) = (home.path("chosen"), home.path("away"));
     let options = ["--cache-dir", dir.to_str().unwrap()];
     assert_eq!(home.token(&options, &plugin), "old");
     // The disk is not mounted during the logout.
@@ -75,7 +75,7 @@ fn logout_invalidates_directories_it_cannot_reach() {
 
 #[test]
 fn run_started_before_logout_is_not_served() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::new().waits_at("gate").answers("old").expiring_in(HOUR);
     let plugin = plugin.on_the_next_run().answers("new").expiring_in(HOUR);
     let call = home.cache(&[], &plugin).spawn().unwrap();
@@ -88,9 +88,9 @@ fn run_started_before_logout_is_not_served() {
 
 #[test]
 fn rm_reaches_every_directory() {
-    let (home, plugin) = (Sandbox::new(), plugin(CALLS));
+    let (home, plugin) = (CacheSandbox::new(), plugin(CALLS));
     assert_eq!(tokens(&home, &plugin), ["old"; CALLS]);
-    let by_key = keys_in(&home.path().join("chosen/credlet-exec"))[0].file_name().unwrap().to_str().unwrap().to_owned();
+    let by_key = keys_in(&home.path("chosen/credlet-exec"))[0].file_name().unwrap().to_str().unwrap().to_owned();
     // The directory is not part of the key, so the default directory has the same one.
     assert_eq!(home.run(home.credlet(&["cache", "rm", &by_key])).stdout, "2 removed\n");
     let command = plugin.command();
@@ -113,7 +113,7 @@ fn rm_reaches_every_directory() {
 
 #[test]
 fn stricter_max_age_applies_to_stored_entries() {
-    let (home, plugin) = (Sandbox::new(), plugin(1));
+    let (home, plugin) = (CacheSandbox::new(), plugin(1));
     assert_eq!(home.token(&["--max-age", "9999h"], &plugin), "old");
     crate::faults::rewrite(&home.entry(), "created", |then| (then.parse::<i64>().unwrap() - 600_000).to_string());
     assert_eq!(home.token(&["--max-age", "15m"], &plugin), "old");

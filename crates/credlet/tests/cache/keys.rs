@@ -6,7 +6,7 @@ use std::time::Duration;
 use credlet_testkit::plugin::TestPlugin;
 
 use crate::rejection::shell;
-use crate::sandbox::{Sandbox, V1, script};
+use crate::sandbox::{CacheSandbox, V1};
 
 fn plugin() -> TestPlugin {
     TestPlugin::answering("first").expiring_in(HOUR).on_the_next_run().answers("second").expiring_in(HOUR)
@@ -19,7 +19,7 @@ fn changed_identity_file_changes_the_key() {
     for name in
         [".aws/config", ".aws/credentials", ".azure/azureProfile.json", ".oci/config", ".config/gcloud/active_config"]
     {
-        let (home, plugin) = (Sandbox::new(), plugin());
+        let (home, plugin) = (CacheSandbox::new(), plugin());
         let path = home.file(name, "[default]\n");
         assert_eq!(home.token(&[], &plugin), "first");
         let file = File::options().write(true).open(&path).unwrap();
@@ -30,8 +30,8 @@ fn changed_identity_file_changes_the_key() {
 
 #[test]
 fn watched_file_changes_the_key() {
-    let (home, plugin) = (Sandbox::new(), plugin());
-    let path = home.path().join("mine");
+    let (home, plugin) = (CacheSandbox::new(), plugin());
+    let path = home.path("mine");
     let options = ["--watch", path.to_str().unwrap()];
     assert_eq!(home.token(&options, &plugin), "first");
     home.file("mine", "now it is there");
@@ -50,7 +50,7 @@ fn session_variables_do_not_change_the_key() {
         ("SSH_CONNECTION", &[], "first"),
         ("TERM", &["--env", "TERM"], "second"),
     ] {
-        let (home, plugin) = (Sandbox::new(), plugin());
+        let (home, plugin) = (CacheSandbox::new(), plugin());
         assert_eq!(home.token(options, &plugin), "first");
         let mut call = home.cache(options, &plugin);
         call.env(variable, "another");
@@ -60,7 +60,7 @@ fn session_variables_do_not_change_the_key() {
 
 #[test]
 fn all_kinds_of_sessions_share_one_entry() {
-    let (home, plugin) = (Sandbox::new(), plugin());
+    let (home, plugin) = (CacheSandbox::new(), plugin());
     let sessions: [&[(&str, &str)]; 6] = [
         &[("USER", "ada"), ("TERM", "xterm-256color"), ("DISPLAY", ":0"), ("LANG", "de_DE.UTF-8"), ("SHLVL", "1")],
         &[("USER", "ada"), ("TERM", "xterm"), ("WINDOWID", "7"), ("PWD", "/srv"), ("OLDPWD", "/"), ("PAGER", "less")],
@@ -110,11 +110,11 @@ users:
 
 #[test]
 fn users_with_other_exec_env_have_own_entries() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let status = r#""status":{"token":"token-of-$OS_USERNAME","expirationTimestamp":"2099-01-01T00:00:00Z"}"#;
     let answer = format!(r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",{status}}}"#);
     let answer = answer.replace('"', "\\\"");
-    let plugin = script(home.path(), "plugin", &format!("echo x >> {}/runs\necho \"{answer}\"", home.path().display()));
+    let plugin = home.script("plugin", &format!("echo x >> {}/runs\necho \"{answer}\"", home.dir().display()));
     home.file(".kube/config", &TWO_USERS.replace("PLUGIN", plugin.to_str().unwrap()));
     let wrapped = home.run(home.credlet(&["cache", "wrap", "--all", "--program", env!("CARGO_BIN_EXE_credlet")]));
     assert!(wrapped.stdout.contains("wrapped prod"), "{wrapped:?}");
@@ -124,13 +124,13 @@ fn users_with_other_exec_env_have_own_entries() {
             assert_eq!(ran.stdout.trim(), token, "{}", ran.stderr);
         }
     }
-    assert_eq!(std::fs::read_to_string(home.path().join("runs")).unwrap().lines().count(), 2);
+    assert_eq!(std::fs::read_to_string(home.path("runs")).unwrap().lines().count(), 2);
     assert_eq!(home.keys().len(), 2);
 }
 
 #[test]
 fn explain_lists_differing_variables() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let (one, other) = (home.watch.secret("one"), home.watch.secret("other"));
     let plugin = plugin();
     let mut call = home.cache(&[], &plugin);
@@ -151,35 +151,35 @@ fn explain_lists_differing_variables() {
 
 #[test]
 fn replaced_plugin_is_run_again() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let print = |token: &str| {
         let status = format!(r#"{{"token":"{token}","expirationTimestamp":"2099-01-01T00:00:00Z"}}"#);
         format!("echo '{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{status}}}'")
     };
-    let plugin = script(home.path(), "plugin", &print("old"));
+    let plugin = home.script("plugin", &print("old"));
     let token = || {
         let mut call = home.credlet(&["cache", "--"]);
         call.arg(&plugin).env("KUBERNETES_EXEC_INFO", V1);
         home.run(call).token()
     };
     assert_eq!(token(), "old");
-    let new = script(home.path(), "new", &print("new"));
+    let new = home.script("new", &print("new"));
     std::fs::rename(new, &plugin).unwrap();
     assert_eq!(token(), "new");
 }
 
 #[test]
 fn relative_argument_depends_on_working_dir() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let status = r#"{\"token\":\"$(cat "$1")\",\"expirationTimestamp\":\"2099-01-01T00:00:00Z\"}"#;
     let text =
         format!("echo \"{{\\\"apiVersion\\\":\\\"client.authentication.k8s.io/v1\\\",\\\"status\\\":{status}}}\"");
-    let plugin = script(home.path(), "plugin", &text);
+    let plugin = home.script("plugin", &text);
     for argument in ["./who", "who"] {
         for name in ["prod", "dev", "prod"] {
             home.file(&format!("{name}/who"), name);
             let mut call = home.credlet(&["cache", "--"]);
-            call.arg(&plugin).arg(argument).env("KUBERNETES_EXEC_INFO", V1).current_dir(home.path().join(name));
+            call.arg(&plugin).arg(argument).env("KUBERNETES_EXEC_INFO", V1).current_dir(home.path(name));
             assert_eq!(home.run(call).token(), name, "{argument}");
         }
     }
@@ -188,7 +188,7 @@ fn relative_argument_depends_on_working_dir() {
 
 #[test]
 fn clusters_have_separate_entries() {
-    let (home, plugin) = (Sandbox::new(), plugin());
+    let (home, plugin) = (CacheSandbox::new(), plugin());
     let token = |server: &str| {
         let cluster = format!("\"spec\":{{\"cluster\":{{\"server\":\"{server}\"}},");
         let mut call = home.cache(&[], &plugin);

@@ -4,7 +4,7 @@ use std::process::Child;
 
 use credlet_testkit::plugin::{OutputStream, TestPlugin};
 
-use crate::sandbox::{Sandbox, runtime, wait_for_stderr};
+use crate::sandbox::{CacheSandbox, runtime, wait_for_stderr};
 
 fn failing_at_a_gate() -> TestPlugin {
     TestPlugin::new().waits_at("gate").prints_to(OutputStream::Stderr, "nobody logged in\n").exits(7)
@@ -12,7 +12,7 @@ fn failing_at_a_gate() -> TestPlugin {
 
 #[test]
 fn waiting_processes_share_a_failed_login() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = failing_at_a_gate();
     let first = home.cache(&[], &plugin).spawn().unwrap();
     runtime().block_on(plugin.reached("gate"));
@@ -32,7 +32,7 @@ fn waiting_processes_share_a_failed_login() {
 
 #[test]
 fn failed_login_starts_a_cooldown() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::failing(7, "nobody logged in\n").on_the_next_run().answers("a-token");
     let guarded = ["--storm-guard", "on"];
     assert_eq!(home.run(home.cache(&guarded, &plugin)).code, Some(7));
@@ -51,7 +51,7 @@ fn failed_login_starts_a_cooldown() {
 
 #[test]
 fn non_interactive_plugin_has_no_cooldown() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::failing(7, "no network\n").on_the_next_run().answers("a-token");
     let ran = home.run(home.cache(&[], &plugin));
     assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(7), "", "no network\n"));

@@ -7,13 +7,13 @@ use std::time::Duration;
 use credlet_platform::dirs::CONFIG_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
-use crate::sandbox::{Sandbox, V1};
+use crate::sandbox::{CacheSandbox, V1};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn ls_explain_and_rm_print_no_secrets() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let (token, argument) = (home.watch.secret("token"), home.watch.secret("argument"));
     let plugin = TestPlugin::answering(token.expose()).expiring_in(HOUR);
     let mut call = home.cache(&[], &plugin);
@@ -47,10 +47,10 @@ fn ls_explain_and_rm_print_no_secrets() {
 
 #[test]
 fn stats_count_hits_and_runs() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     // Longer than the resolution of the clock.
     let plugin = TestPlugin::new().sleeps(Duration::from_millis(50)).answers("a-token").expiring_in(HOUR);
-    let stats = |home: &Sandbox| home.run(home.credlet(&["cache", "stats", "-o", "json"])).json();
+    let stats = |home: &CacheSandbox| home.run(home.credlet(&["cache", "stats", "-o", "json"])).json();
     assert_eq!(stats(&home), serde_json::json!([]));
     home.token(&[], &plugin);
     home.token(&[], &plugin);
@@ -67,7 +67,7 @@ fn stats_count_hits_and_runs() {
 
 #[test]
 fn rm_removes_entries_of_a_context() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     let command = plugin.command();
     let args: String = plugin.args().iter().map(|arg| format!(", {arg:?}")).collect();
@@ -98,7 +98,7 @@ fn rm_removes_entries_of_a_context() {
 
 #[test]
 fn only_allowed_plugins_are_run() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     let command = plugin.command();
     let list = |text: &str| drop(home.file(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"), text));
@@ -117,15 +117,15 @@ fn only_allowed_plugins_are_run() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
 fn link_runs_the_plugin_it_is_named_after() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
-    plugin.install(home.path(), "acme");
-    let link = home.path().join("credlet-cache-acme");
+    plugin.install(home.dir(), "acme");
+    let link = home.path("credlet-cache-acme");
     symlink(env!("CARGO_BIN_EXE_credlet"), &link).unwrap();
     for _ in 0..2 {
         let mut call = std::process::Command::new(&link);
-        call.arg("login").env_clear().env("HOME", home.path()).env("PATH", home.path()).env("KUBERNETES_EXEC_INFO", V1);
-        call.env("CREDLET_TEST_ACCOUNT_HOME", home.path());
+        call.arg("login").env_clear().env("HOME", home.dir()).env("PATH", home.dir()).env("KUBERNETES_EXEC_INFO", V1);
+        call.env("CREDLET_TEST_ACCOUNT_HOME", home.dir());
         assert_eq!(home.run(call).token(), "a-token");
     }
     assert_eq!(plugin.runs(), 1);
@@ -135,10 +135,10 @@ fn link_runs_the_plugin_it_is_named_after() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
 fn entry_of_allowed_link_is_refreshed_ahead() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("old").expiring_in(HOUR).on_the_next_run().answers("new").expiring_in(HOUR);
-    plugin.install(home.path(), "acme");
-    let link = home.path().join("credlet-cache-acme");
+    plugin.install(home.dir(), "acme");
+    let link = home.path("credlet-cache-acme");
     symlink(env!("CARGO_BIN_EXE_credlet"), &link).unwrap();
     let kuberc = format!(
         "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\n\
@@ -148,8 +148,8 @@ fn entry_of_allowed_link_is_refreshed_ahead() {
     home.file(".kube/kuberc", &kuberc);
     let token = || {
         let mut call = std::process::Command::new(&link);
-        call.arg("login").env_clear().env("HOME", home.path()).env("PATH", home.path()).env("KUBERNETES_EXEC_INFO", V1);
-        call.env("CREDLET_TEST_ACCOUNT_HOME", home.path());
+        call.arg("login").env_clear().env("HOME", home.dir()).env("PATH", home.dir()).env("KUBERNETES_EXEC_INFO", V1);
+        call.env("CREDLET_TEST_ACCOUNT_HOME", home.dir());
         home.run(call).token()
     };
     assert_eq!(token(), "old");
@@ -181,7 +181,7 @@ users:
 
 #[test]
 fn wrap_keeps_comments_and_writes_a_backup() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let path = home.file(".kube/config", KUBECONFIG);
     let would = home.run(home.credlet(&["cache", "wrap", "--dry-run"]));
     assert!(would.stdout.contains("would wrap ada (aws)"), "{would:?}");
@@ -194,7 +194,7 @@ fn wrap_keeps_comments_and_writes_a_backup() {
         "      - \"cache\"\n      - \"--max-age\"\n      - \"15m\"\n      - \"--\"\n      - \"aws\"\n      - eks\n",
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), expected);
-    assert_eq!(fs::read_to_string(home.path().join(".kube/config.before-credlet")).unwrap(), KUBECONFIG);
+    assert_eq!(fs::read_to_string(home.path(".kube/config.before-credlet")).unwrap(), KUBECONFIG);
     // Once is enough.
     assert_eq!(home.run(home.credlet(&["cache", "wrap", "--all"])).stdout, "");
     assert_eq!(fs::read_to_string(&path).unwrap(), expected);
@@ -206,7 +206,7 @@ fn wrap_keeps_comments_and_writes_a_backup() {
 
 #[test]
 fn wrap_rejects_invalid_options() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let path = home.file(".kube/config", KUBECONFIG);
     assert_eq!(home.run(home.credlet(&["cache", "wrap", "--", "--bogus"])).code, Some(2));
     assert_eq!(home.run(home.credlet(&["cache", "wrap", "--user", "eve"])).code, Some(2));

@@ -7,13 +7,13 @@ use std::time::Duration;
 use credlet_testkit::plugin::TestPlugin;
 
 use crate::faults::rewrite;
-use crate::sandbox::{Sandbox, V1};
+use crate::sandbox::{CacheSandbox, V1};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn third_call_of_a_client_gets_a_new_token() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("refused").expiring_in(HOUR).on_the_next_run().answers("good").expiring_in(HOUR);
     let tokens: Vec<_> = (0..7).map(|_| home.token(&[], &plugin)).collect();
     assert_eq!(tokens, ["refused", "refused", "good", "good", "good", "good", "good"]);
@@ -22,7 +22,7 @@ fn third_call_of_a_client_gets_a_new_token() {
 
 #[test]
 fn second_call_makes_the_next_client_refresh() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("refused").expiring_in(HOUR).on_the_next_run().answers("good").expiring_in(HOUR);
     // A shell plays a client that calls several times.
     let client = |calls: usize| {
@@ -43,7 +43,7 @@ fn second_call_makes_the_next_client_refresh() {
 
 #[test]
 fn unchanged_token_does_not_cause_repeated_runs() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("refused").expiring_in(HOUR);
     for _ in 0..12 {
         assert_eq!(home.token(&[], &plugin), "refused");
@@ -53,7 +53,7 @@ fn unchanged_token_does_not_cause_repeated_runs() {
 
 #[test]
 fn reported_401_refreshes_at_once() {
-    let home = Sandbox::new();
+    let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("refused").expiring_in(HOUR).on_the_next_run().answers("good").expiring_in(HOUR);
     let told = V1.replace("k8s.io/v1", "k8s.io/v1alpha1");
     let call = |info: &str| {

@@ -1,35 +1,34 @@
 //! A home directory and helpers that run the cache.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use credlet_platform::dirs::CACHE_IN_HOME;
-use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::TestPlugin;
-use tempfile::TempDir;
+use credlet_testkit::sandbox::Sandbox;
 
 pub(crate) const V1: &str = "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"spec\":{\"interactive\":false}}\n";
 
-/// A temporary home directory. Checks that no secret is printed.
-pub(crate) struct Sandbox {
-    dir: TempDir,
-    pub(crate) watch: LeakCheck,
+/// A home directory and calls of the cache.
+pub(crate) struct CacheSandbox(Sandbox);
+
+impl std::ops::Deref for CacheSandbox {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.0
+    }
 }
 
-impl Sandbox {
+impl CacheSandbox {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), watch: LeakCheck::new() }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.dir.path()
+        Self(Sandbox::new())
     }
 
     pub(crate) fn entries(&self) -> PathBuf {
-        self.path().join(CACHE_IN_HOME).join("credlet/exec")
+        self.path(CACHE_IN_HOME).join("credlet/exec")
     }
 
     /// The files of entries, without `.lock`, `.calls` and others.
@@ -43,21 +42,10 @@ impl Sandbox {
         keys.into_iter().next().unwrap()
     }
 
-    /// Writes a file in the home directory.
-    pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, content).unwrap();
-        path
-    }
-
     /// A command with these arguments and a minimal environment.
-    #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
     pub(crate) fn credlet(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_credlet"));
-        command.args(args).env_clear().env("HOME", self.path()).env("PATH", "/usr/bin:/bin");
-        command.env("CREDLET_TEST_ACCOUNT_HOME", self.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = self.command(env!("CARGO_BIN_EXE_credlet"), args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -67,17 +55,6 @@ impl Sandbox {
         command.args(options).arg("--").arg(plugin.command()).args(plugin.args());
         command.env("KUBERNETES_EXEC_INFO", V1);
         command
-    }
-
-    /// Runs a command, and checks that standard error contains no secret.
-    pub(crate) fn run(&self, mut command: Command) -> CompletedRun {
-        self.ran(command.output().unwrap())
-    }
-
-    pub(crate) fn ran(&self, output: Output) -> CompletedRun {
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        self.watch.text(&stderr);
-        CompletedRun { code: output.status.code(), stdout: String::from_utf8(output.stdout).unwrap(), stderr }
     }
 
     /// Calls the cache and returns the token.
@@ -93,24 +70,6 @@ pub(crate) fn keys_in(dir: &Path) -> Vec<PathBuf> {
     files.filter(|path| path.file_name().unwrap().len() == 64).collect()
 }
 
-#[derive(Debug)]
-pub(crate) struct CompletedRun {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl CompletedRun {
-    pub(crate) fn token(&self) -> String {
-        assert_eq!(self.code, Some(0), "{}", self.stderr);
-        self.json()["status"]["token"].as_str().unwrap().to_owned()
-    }
-
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).unwrap()
-    }
-}
-
 /// Reads standard error of a child until it contains this text.
 pub(crate) fn wait_for_stderr(child: &mut Child, text: &str) -> String {
     let stderr = child.stderr.as_mut().unwrap();
@@ -121,14 +80,6 @@ pub(crate) fn wait_for_stderr(child: &mut Child, text: &str) -> String {
         received.push(byte[0]);
     }
     String::from_utf8(received).unwrap()
-}
-
-/// Writes a shell script to be used as a plugin.
-pub(crate) fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
-    let path = dir.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-    path
 }
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use credlet_platform::dirs::DATA_IN_HOME;
 use credlet_testkit::plugin::TestPlugin;
 
-use super::support::{CREDLET, Sandbox, exec_command};
+use super::support::{CREDLET, CliSandbox, exec_command};
 
 /// Reads the kubeconfig.
-fn text(home: &Sandbox) -> String {
+fn text(home: &CliSandbox) -> String {
     fs::read_to_string(home.path(".kube/config")).unwrap()
 }
 
 /// Returns a sandbox with a plugin. The server accepts its token as that of ada.
-fn with_plugin() -> (Sandbox, TestPlugin) {
-    let (home, plugin, _) = Sandbox::with_token_plugin();
+fn with_plugin() -> (CliSandbox, TestPlugin) {
+    let (home, plugin, _) = CliSandbox::with_token_plugin();
     (home, plugin)
 }
 
@@ -129,7 +129,7 @@ fn keeps_the_proxy_of_the_cluster() {
 /// The environment of one terminal selects ada, that of the other bob.
 #[test]
 fn two_environments_share_a_port_with_two_proxies() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = home.path("plugin");
     for name in ["ada", "bob"] {
         let token = home.watch.secret(name);
@@ -168,7 +168,7 @@ fn dry_run_changes_nothing() {
 
 #[test]
 fn rejects_unconvertible_kubeconfigs() {
-    let home = Sandbox::with_user("{token: hunter2-of-the-file}");
+    let home = CliSandbox::with_user("{token: hunter2-of-the-file}");
     home.watch.adopt("token", "hunter2-of-the-file");
     let before = text(&home);
     for (args, wanted) in [
@@ -234,7 +234,7 @@ fn revert_removes_an_identical_backup() {
 
 #[test]
 fn converted_file_has_no_token() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let token = home.watch.secret("token");
     home.write_config(&format!("{{token: {}}}", token.expose()));
     home.run(&["bridge", "convert", "--", "exec", "--", "some-plugin"]).data();
@@ -283,7 +283,7 @@ fn keeps_the_path_of_the_server() {
 /// For example a script around `credlet proxy`.
 #[test]
 fn uses_exec_proxy_of_the_original_plugin() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let token = home.watch.secret("token");
     home.server.accept_token_as(token.expose(), "ada");
     let (headers, wrapper) = (home.path("headers"), home.path("wrapper"));
@@ -362,7 +362,7 @@ fn proxy_user(args: &[&str], more: &str) -> String {
     )
 }
 
-fn script(home: &Sandbox, name: &str, text: &str) -> String {
+fn script(home: &CliSandbox, name: &str, text: &str) -> String {
     let path = home.path(name);
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
@@ -371,7 +371,7 @@ fn script(home: &Sandbox, name: &str, text: &str) -> String {
 
 #[test]
 fn plugin_policy_applies_to_run_and_bridge() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let trace = home.path("trace");
     let program = script(&home, "program", &format!("echo run >>{}", trace.display()));
     let deny = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n";
@@ -395,7 +395,7 @@ fn plugin_policy_applies_to_run_and_bridge() {
 
 #[test]
 fn exec_env_reaches_only_the_plugin() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let token = home.watch.secret("token");
     home.server.accept_token_as(token.expose(), "ada");
     let program = script(&home, "program", r#"echo "Authorization: Bearer $WHOSE""#);
@@ -433,7 +433,7 @@ fn run_accepts_proxy_arguments() {
 
 #[test]
 fn run_reports_missing_command() {
-    let home = Sandbox::with_user("{token: x}");
+    let home = CliSandbox::with_user("{token: x}");
     let output = home.run(&["run", "--", "no-such-command"]);
     assert_eq!(output.code, Some(2));
     assert!(output.stderr.contains("no-such-command"), "{}", output.stderr);

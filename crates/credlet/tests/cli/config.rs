@@ -1,13 +1,13 @@
 use std::fs;
 
-use super::support::Sandbox;
+use super::support::CliSandbox;
 
 const EXEC: &str = "{exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: ./bin/login, args: [login, \
                     --client-secret, SECRET, --audience=x], env: [{name: PASS, value: SECRET}]}}";
 
 #[test]
 fn resolve_shows_file_and_line() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let text = home.run(&["config", "resolve"]);
     let config = home.path(".kube/config");
     let server = format!("server                  {}  ({}, line 7)\n", home.server.url(), config.display());
@@ -23,7 +23,7 @@ fn resolve_shows_file_and_line() {
 
 #[test]
 fn resolve_masks_secrets() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let secret = home.watch.secret("secret");
     home.write_config(&EXEC.replace("SECRET", secret.expose()));
     let proxy = format!("http://jane:{}@proxy.example:3128", secret.expose());
@@ -40,7 +40,7 @@ fn resolve_masks_secrets() {
 
 #[test]
 fn check_reports_all_errors() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     fs::write(home.path("broken"), "clusters: 5\n").unwrap();
     fs::write(
         home.path("wrong"),
@@ -67,7 +67,7 @@ fn check_reports_all_errors() {
 
 #[test]
 fn check_accepts_a_valid_kubeconfig() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let output = home.run(&["config", "check"]);
     assert!(output.data().starts_with("✓ no errors in "), "{output:?}");
     assert_eq!(home.run(&["config", "check", "-o", "json"]).data(), "[]\n");
@@ -79,7 +79,7 @@ fn check_accepts_a_valid_kubeconfig() {
 
 #[test]
 fn escapes_control_characters_of_kubeconfig() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let config = home.config("{token: t}").replace("ada", r#""a\e[2Jda""#);
     fs::write(home.path(".kube/config"), config).unwrap();
     let output = home.run(&["config", "resolve"]);
@@ -88,7 +88,7 @@ fn escapes_control_characters_of_kubeconfig() {
 
 #[test]
 fn masks_secrets_in_exec_args() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let secret = home.watch.secret("argument");
     for args in [
         "-p, SECRET",

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use credlet_testkit::plugin::TestPlugin;
 
-use super::support::{Sandbox, exec, exec_command};
+use super::support::{CliSandbox, exec, exec_command};
 
 /// Writes a plugin that no other user can change.
-fn script(home: &Sandbox, token: &str) -> PathBuf {
+fn script(home: &CliSandbox, token: &str) -> PathBuf {
     let path = home.path("login");
     let answer = format!(
         r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"{token}"}}}}"#
@@ -20,7 +20,7 @@ fn script(home: &Sandbox, token: &str) -> PathBuf {
 
 #[test]
 fn reports_passed_checks() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let token = home.watch.secret("token");
     home.server.accept_token_as(token.expose(), "ada");
     let program = script(&home, token.expose());
@@ -39,7 +39,7 @@ fn reports_passed_checks() {
 
 #[test]
 fn shows_install_hint() {
-    let home = Sandbox::with_user(
+    let home = CliSandbox::with_user(
         "{exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: acme-login, \
          installHint: \"get it from\\e the intranet\"}}",
     );
@@ -51,21 +51,21 @@ fn shows_install_hint() {
 
 #[test]
 fn applies_the_plugin_policy() {
-    let (home, plugin, _) = Sandbox::with_token_plugin();
+    let (home, plugin, _) = CliSandbox::with_token_plugin();
     deny_all(&home);
     let output = home.run(&["doctor"]);
     assert!(output.stdout.contains("✗ policy"), "{output:?}");
     assert_eq!((output.code, plugin.runs()), (Some(4), 0), "{output:?}");
 }
 
-fn deny_all(home: &Sandbox) {
+fn deny_all(home: &CliSandbox) {
     let kuberc = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n";
     fs::write(home.path(".kube/kuberc"), kuberc).unwrap();
 }
 
 #[test]
 fn reports_world_writable_program() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let program = script(&home, "a token");
     fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
     home.write_config(&exec_command(&program, "Never"));
@@ -81,7 +81,7 @@ fn reports_world_writable_program() {
 
 #[test]
 fn includes_stderr_of_a_failing_plugin() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::failing(1, "please run `acme login`\n");
     home.write_config(&exec(&plugin, "Never"));
     let json = home.run(&["doctor", "-o", "json"]).json();
@@ -93,7 +93,7 @@ fn includes_stderr_of_a_failing_plugin() {
 
 #[test]
 fn reports_expired_and_rejected_token() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::answering("a token").expired_since(Duration::from_secs(600));
     home.write_config(&exec(&plugin, "Never"));
     home.server.revoke_all();
@@ -104,7 +104,7 @@ fn reports_expired_and_rejected_token() {
 
 #[test]
 fn reports_unreachable_server() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let output = home.run(&["doctor", "--server", "https://127.0.0.1:1"]);
     assert_eq!(output.code, Some(6), "{output:?}");
     assert!(output.stdout.contains("✗ server      127.0.0.1:1 cannot be reached"), "{output:?}");
@@ -112,7 +112,7 @@ fn reports_unreachable_server() {
 
 #[test]
 fn all_checks_every_plugin_and_cluster() {
-    let (home, plugin, _) = Sandbox::with_token_plugin();
+    let (home, plugin, _) = CliSandbox::with_token_plugin();
     let more = "- name: again\n  context: {cluster: blue, user: ada}\n- name: other\n  context: {cluster: red, user: \
                 ada}\n- name: plain\n  context: {cluster: blue, user: bob}\nusers:\n- name: bob\n  user: {token: t}\n";
     let config = home.config(&exec(&plugin, "Never")).replace("users:\n", more);

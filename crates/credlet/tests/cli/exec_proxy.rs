@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use credlet_testkit::plugin::{TestPlugin, TunnelProxy, is_running, wait_for_end};
 
-use super::support::{CREDLET, Sandbox, exec};
+use super::support::{CREDLET, CliSandbox, exec};
 
 /// A sandbox with a server that accepts only the proxy.
-fn home() -> (Sandbox, TunnelProxy) {
-    let home = Sandbox::empty();
+fn home() -> (CliSandbox, TunnelProxy) {
+    let home = CliSandbox::empty();
     home.server.accept_client("proxied");
     let identity = home.ca.client("proxied").issue();
     home.watch.adopt("the proxy's key", identity.key_pem());
@@ -25,7 +25,7 @@ fn server_plugin(tunnel: &TunnelProxy) -> TestPlugin {
     TestPlugin::new().listens(tunnel).answers_with_proxy(tunnel.url()).hangs()
 }
 
-fn lock_files(home: &Sandbox) -> usize {
+fn lock_files(home: &CliSandbox) -> usize {
     fs::read_dir(home.path("credlet")).map_or(0, Iterator::count)
 }
 

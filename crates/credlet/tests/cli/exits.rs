@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use credlet_testkit::plugin::{TestPlugin, wait_for_end};
 use credlet_testkit::server::Fault;
 
-use super::support::{Sandbox, exec};
+use super::support::{CliSandbox, exec};
 
 #[test]
 fn zero_is_success_one_is_a_server_error() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     home.run(&["get", "/readyz"]).data();
     home.server.revoke_all();
     let output = home.run(&["get", "/readyz"]);
@@ -17,7 +17,7 @@ fn zero_is_success_one_is_a_server_error() {
 
 #[test]
 fn two_is_usage_error() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     for args in [
         &["get"][..],
         &["frobnicate"],
@@ -35,7 +35,7 @@ fn two_is_usage_error() {
 
 #[test]
 fn three_is_missing_credential() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::failing(7, "please log in\n");
     home.write_config(&exec(&plugin, "Never"));
     let output = home.run(&["get", "/readyz"]);
@@ -50,7 +50,7 @@ fn three_is_missing_credential() {
 
 #[test]
 fn four_is_denied_by_policy() {
-    let (home, plugin, _) = Sandbox::with_token_plugin();
+    let (home, plugin, _) = CliSandbox::with_token_plugin();
     let kuberc = home.path("kuberc");
     let path = kuberc.to_str().unwrap();
     fs::write(
@@ -67,7 +67,7 @@ fn four_is_denied_by_policy() {
 
 #[test]
 fn five_is_timed_out() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     home.server.inject(1, Fault::Stall);
     let output = home.run(&["get", "/readyz", "--request-timeout=50ms"]);
     assert!(output.failure(5).starts_with("error: request timed out after 50ms\n"), "{output:?}");
@@ -80,7 +80,7 @@ fn five_is_timed_out() {
 
 #[test]
 fn six_is_unreachable() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let output = home.run(&["get", "/readyz", "--server", "https://127.0.0.1:1"]);
     assert!(output.failure(6).starts_with("error: 127.0.0.1:1 cannot be reached: "), "{output:?}");
     assert!(output.stderr.contains("hint: run `credlet config resolve`"), "{output:?}");
@@ -92,7 +92,7 @@ fn six_is_unreachable() {
 
 #[test]
 fn ignores_missing_files_of_kubeconfig_list() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let list = |list: String| {
         let mut command = home.command(&["get", "/readyz"]);
         command.env("KUBECONFIG", list);
@@ -107,14 +107,14 @@ fn ignores_missing_files_of_kubeconfig_list() {
 
 #[test]
 fn works_with_a_read_only_home() {
-    let (home, _plugin, _) = Sandbox::with_token_plugin();
+    let (home, _plugin, _) = CliSandbox::with_token_plugin();
     let kube = home.path(".kube");
-    for dir in [kube.as_path(), home.dir.path()] {
+    for dir in [kube.as_path(), home.dir()] {
         fs::set_permissions(dir, Permissions::from_mode(0o500)).unwrap();
     }
     let output = home.run(&["get", "/readyz"]);
     let left: Vec<_> = fs::read_dir(&kube).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    for dir in [home.dir.path(), kube.as_path()] {
+    for dir in [home.dir(), kube.as_path()] {
         fs::set_permissions(dir, Permissions::from_mode(0o700)).unwrap();
     }
     assert_eq!(output.data(), "ok");
@@ -123,7 +123,7 @@ fn works_with_a_read_only_home() {
 
 #[test]
 fn works_without_home() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let config = home.path(".kube/config");
     let mut command = home.command(&["get", "/readyz", "--kubeconfig", config.to_str().unwrap()]);
     command.env_remove("HOME").env_remove("PATH");
@@ -132,7 +132,7 @@ fn works_without_home() {
 
 #[test]
 fn verbosity_enables_logs() {
-    let (home, plugin, _) = Sandbox::with_token_plugin();
+    let (home, plugin, _) = CliSandbox::with_token_plugin();
     let output = home.run(&["get", "/readyz", "-v", "6"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(0), "ok"));
     let said = format!("debug: running credential plugin command=\"{}\"", plugin.command().display());

@@ -3,11 +3,11 @@ use std::io::{BufRead as _, BufReader};
 use credlet_testkit::plugin::{OutputStream, TestPlugin};
 use credlet_testkit::server::Fault;
 
-use super::support::{Sandbox, exec};
+use super::support::{CliSandbox, exec};
 
 #[test]
 fn prints_only_the_body() {
-    let (home, plugin, token) = Sandbox::with_token_plugin();
+    let (home, plugin, token) = CliSandbox::with_token_plugin();
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
     assert_eq!(plugin.runs(), 1);
     assert_eq!(home.server.last_request().bearer(), Some(token.expose()));
@@ -15,7 +15,7 @@ fn prints_only_the_body() {
 
 #[test]
 fn passes_plugin_stderr_on() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::new().prints_to(OutputStream::Stderr, "logging you in\n").answers("a token");
     home.write_config(&exec(&plugin, "Never"));
     let output = home.run(&["get", "/readyz"]);
@@ -24,7 +24,7 @@ fn passes_plugin_stderr_on() {
 
 #[test]
 fn accepts_kubectl_flags_anywhere() {
-    let home = Sandbox::with_user("{token: wrong}");
+    let home = CliSandbox::with_user("{token: wrong}");
     let token = home.watch.secret("token");
     home.server.accept_token(token.expose());
     let url = home.server.url();
@@ -41,14 +41,14 @@ fn accepts_kubectl_flags_anywhere() {
 
 #[test]
 fn replaces_namespace_in_path() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     assert_eq!(home.run(&["get", "/echo?in={namespace}"]).json()["path"], "/echo?in=shop");
     assert_eq!(home.run(&["get", "echo?in={namespace}", "-n", "other"]).json()["path"], "/echo?in=other");
 }
 
 #[test]
 fn include_prints_status_and_headers() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let output = home.run(&["get", "-i", "/version"]);
     let (head, body) = output.data().split_once("\n\n").unwrap();
     assert!(head.starts_with("HTTP/2 200 OK\n"), "{head}");
@@ -58,7 +58,7 @@ fn include_prints_status_and_headers() {
 
 #[test]
 fn prints_message_of_a_status() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let output = home.run(&["get", "/nothing/here"]);
     assert_eq!(output.failure(1), "error: the server returned 404 Not Found: Not Found\n");
     home.server.inject(1, Fault::Status(403));
@@ -68,7 +68,7 @@ fn prints_message_of_a_status() {
 
 #[test]
 fn streams_a_watch_until_the_reader_closes() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let mut child = home.spawn(&["get", "/watch?interval_ms=20"]);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     for _ in 0..2 {
@@ -85,7 +85,7 @@ fn streams_a_watch_until_the_reader_closes() {
 #[test]
 fn reports_full_disk() {
     let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else { return };
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let mut command = home.command(&["get", "/readyz"]);
     command.stdout(full);
     let output = home.finish(command);
@@ -95,7 +95,7 @@ fn reports_full_disk() {
 
 #[test]
 fn reports_truncated_body() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     home.server.inject(1, Fault::CutMidBody);
     let output = home.run(&["get", "/readyz"]);
     assert_eq!(output.code, Some(6), "{output:?}");
@@ -104,7 +104,7 @@ fn reports_truncated_body() {
 
 #[test]
 fn replaces_a_revoked_token() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let [old, new] = ["old", "new"].map(|name| home.watch.secret(name));
     let plugin = TestPlugin::answering(old.expose()).on_the_next_run().answers(new.expose());
     home.write_config(&exec(&plugin, "Never"));

@@ -14,7 +14,7 @@ use credlet_api::Secret;
 use credlet_platform::dirs::{CACHE_IN_HOME, DATA_IN_HOME};
 use tempfile::TempDir;
 
-use super::support::{CREDLET, CommandOutput, Sandbox};
+use super::support::{CREDLET, CliSandbox, CommandOutput};
 
 /// User ids that no account has.
 const USER: u32 = 64_003;
@@ -22,7 +22,7 @@ const OTHER: u32 = 64_004;
 
 /// A user with a home directory, a kubeconfig with a token, and a copy of the program.
 struct UserAccount {
-    home: Sandbox,
+    home: CliSandbox,
     dir: TempDir,
     uid: u32,
     token: Secret,
@@ -30,7 +30,7 @@ struct UserAccount {
 
 impl UserAccount {
     fn new() -> Self {
-        let home = Sandbox::empty();
+        let home = CliSandbox::empty();
         let token = home.watch.secret("token");
         home.server.accept_token_as(token.expose(), "ada");
         let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempdir().unwrap();
@@ -74,7 +74,7 @@ impl UserAccount {
     /// Creates a directory beside the home directory.
     fn dir_of(&self, name: &str, owner: u32, mode: u32) -> PathBuf {
         let path = self.home.path(name);
-        fs::set_permissions(self.home.dir.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(self.home.dir(), Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         if rustix::process::geteuid().is_root() {
@@ -213,7 +213,7 @@ fn nothing_is_created_in_the_home_of_another_user() {
     #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
     let mut command = Command::new(CREDLET);
     command.args(["bridge", "convert", "--", "exec", "--", "x"]).env_clear().env("HOME", account.dir.path());
-    command.env("XDG_RUNTIME_DIR", account.home.dir.path()).stdin(Stdio::null());
+    command.env("XDG_RUNTIME_DIR", account.home.dir()).stdin(Stdio::null());
     let output = account.home.finish(command);
     assert!(output.failure(2).contains("belongs to another user (uid 64003)"), "{output:?}");
     assert_eq!(list(), before);

@@ -1,16 +1,16 @@
 use std::fs;
 
-use super::support::Sandbox;
+use super::support::CliSandbox;
 
 #[test]
 fn prints_the_version() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     assert_eq!(home.run(&["--version"]).data(), concat!("credlet ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 #[test]
 fn every_command_has_examples() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let verbs = ["get", "request", "whoami", "token", "config resolve", "config check", "doctor", "completions", "man"];
     for verb in verbs {
         let args: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
@@ -22,7 +22,7 @@ fn every_command_has_examples() {
 
 #[test]
 fn completions_list_commands() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     for shell in ["bash", "zsh", "fish"] {
         let output = home.run(&["completions", shell]);
         assert!(output.data().contains("whoami") && output.stdout.contains("kubeconfig"), "{shell}");
@@ -32,7 +32,7 @@ fn completions_list_commands() {
 
 #[test]
 fn writes_a_man_page_per_command() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     assert!(home.run(&["man"]).data().contains(".SH"));
     let dir = home.path("man1");
     home.run(&["man", "--dir", dir.to_str().unwrap()]).data();

@@ -8,19 +8,19 @@ use std::process::{Command, Stdio};
 use credlet_platform::dirs::CONFIG_IN_HOME;
 use serde_json::json;
 
-use super::support::{CREDLET, CommandOutput, Sandbox};
+use super::support::{CREDLET, CliSandbox, CommandOutput};
 
 const EXEC_INFO: &str =
     r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}}"#;
 
 /// A user that allows `credlet` and links to it in kuberc, and `aws` behind the cache.
 struct PolicySandbox {
-    home: Sandbox,
+    home: CliSandbox,
 }
 
 impl PolicySandbox {
     fn new() -> Self {
-        let victim = Self { home: Sandbox::empty() };
+        let victim = Self { home: CliSandbox::empty() };
         let links = ["credlet-cache-aws", "credlet-oidc"].map(|name| victim.home.path(name));
         for link in &links {
             symlink(CREDLET, link).unwrap();

@@ -3,7 +3,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::support::{CREDLET, Sandbox};
+use super::support::{CREDLET, CliSandbox};
 
 /// A user with the plugin `credlet proxy` and these arguments.
 fn user(args: &str) -> String {
@@ -14,8 +14,8 @@ fn user(args: &str) -> String {
 }
 
 /// Returns a sandbox with a header file that the server accepts as that of ada.
-fn with_headers(more: &str) -> Sandbox {
-    let home = Sandbox::empty();
+fn with_headers(more: &str) -> CliSandbox {
+    let home = CliSandbox::empty();
     let token = home.watch.secret("token");
     home.server.accept_token_as(token.expose(), "ada");
     let file = home.path("headers");
@@ -173,7 +173,7 @@ fn foreground_plugin_has_clean_environment_and_log() {
 }
 
 /// The names of the running proxies.
-fn names(home: &Sandbox) -> Vec<String> {
+fn names(home: &CliSandbox) -> Vec<String> {
     let listed: serde_json::Value = home.run(&["proxy", "ls", "-o", "json"]).json();
     listed.as_array().unwrap().iter().map(|proxy| proxy["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -281,7 +281,7 @@ fn root_proxy_is_shared_with_a_group() {
 fn ls_skips_unresponsive_proxy() {
     let home = with_headers("");
     assert_eq!(home.run(&["get", "/readyz"]).data(), "ok");
-    let listed = |home: &Sandbox| home.run(&["proxy", "ls", "-o", "json"]);
+    let listed = |home: &CliSandbox| home.run(&["proxy", "ls", "-o", "json"]);
     let proxies: serde_json::Value = serde_json::from_str(listed(&home).data()).unwrap();
     let pid = i32::try_from(proxies[0]["pid"].as_i64().unwrap()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -327,7 +327,7 @@ fn disabled_proxy_does_nothing() {
 
 #[test]
 fn reports_invalid_arguments_without_pin() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let pin = home.watch.secret("pin");
     let with_pin = format!("pkcs11:token=a?pin-value={}", pin.expose());
     for (args, wanted) in [
@@ -371,7 +371,7 @@ fn reports_missing_cluster() {
     let plugin = ["proxy", "headers", "--file", headers.to_str().unwrap()];
     let output = |more: &[&str]| {
         let mut command = home.command(&[&plugin, more].concat());
-        command.current_dir(home.dir.path()).env(
+        command.current_dir(home.dir()).env(
             "KUBERNETES_EXEC_INFO",
             r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}"#,
         );

@@ -1,10 +1,10 @@
 use credlet_testkit::plugin::TestPlugin;
 
-use super::support::{Sandbox, exec};
+use super::support::{CliSandbox, exec};
 
 #[test]
 fn sets_content_type() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let output = home.run(&["request", "-d", r#"{"kind":"Pod"}"#, "/echo"]);
     let echo = output.json();
     assert_eq!((&echo["method"], &echo["body"]), (&"POST".into(), &r#"{"kind":"Pod"}"#.into()));
@@ -17,7 +17,7 @@ fn sets_content_type() {
 
 #[test]
 fn reads_data_from_file_or_stdin() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let file = home.path("pod.json");
     std::fs::write(&file, "{\"from\":\"file\"}").unwrap();
     let output = home.run(&["request", "-d", &format!("@{}", file.display()), "/echo"]);
@@ -30,7 +30,7 @@ fn reads_data_from_file_or_stdin() {
 
 #[test]
 fn resends_data_after_401() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let [old, new] = ["old", "new"].map(|name| home.watch.secret(name));
     let plugin = TestPlugin::answering(old.expose()).on_the_next_run().answers(new.expose());
     home.write_config(&exec(&plugin, "Never"));
@@ -42,7 +42,7 @@ fn resends_data_after_401() {
 
 #[test]
 fn sends_method_headers_and_impersonation() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let args =
         ["-X", "DELETE", "-H", "X-Trace: 7", "-H", "x-trace:8", "--as", "jane", "--as-group", "a", "--as-group", "b"];
     let extra = ["--as-uid", "u", "--as-user-extra", "reason=test", "/echo"];
@@ -61,7 +61,7 @@ fn sends_method_headers_and_impersonation() {
 
 #[test]
 fn explicit_authorization_runs_no_plugin() {
-    let (home, plugin, _) = Sandbox::with_token_plugin();
+    let (home, plugin, _) = CliSandbox::with_token_plugin();
     let own = home.watch.secret("own");
     home.server.accept_token(own.expose());
     let output = home.run(&["request", "-H", &format!("Authorization: Bearer {}", own.expose()), "/readyz"]);
@@ -71,7 +71,7 @@ fn explicit_authorization_runs_no_plugin() {
 
 #[test]
 fn does_not_quote_invalid_headers() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let secret = home.watch.secret("header");
     for header in [format!("Authorization Bearer {}", secret.expose()), format!("X-A: {}\n", secret.expose()) + "x"] {
         let output = home.run(&["request", "-H", &header, "/readyz"]);
@@ -81,7 +81,7 @@ fn does_not_quote_invalid_headers() {
 
 #[test]
 fn rejects_urls() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let output = home.run(&["request", "https://elsewhere.example/readyz"]);
     assert!(output.failure(2).contains("must not contain a scheme"), "{output:?}");
     assert_eq!(home.server.counts().requests, 0);

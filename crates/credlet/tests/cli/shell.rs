@@ -8,10 +8,10 @@ use std::process::{Child, Stdio};
 use credlet_testkit::pty::Pty;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::support::{CREDLET, Sandbox};
+use super::support::{CREDLET, CliSandbox};
 
 /// Returns the remaining files of proxies of `credlet run`.
-fn left(home: &Sandbox) -> Vec<String> {
+fn left(home: &CliSandbox) -> Vec<String> {
     let all = fs::read_dir(home.path("credlet")).unwrap().map(|entry| entry.unwrap().file_name());
     all.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.starts_with("process-")).collect()
 }
@@ -32,7 +32,7 @@ fn send_signal(child: &Child, signal: Signal) {
 
 #[test]
 fn shell_has_a_temporary_kubeconfig() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let script = format!("echo $CREDLET_SHELL; {CREDLET} get /readyz; test -s $KUBECONFIG && exit 7");
     let output = home.run(&["shell", "/bin/sh", "--", "-c", &script]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(7), "blue\nok"), "{output:?}");
@@ -61,8 +61,8 @@ fn shell_has_a_temporary_kubeconfig() {
 
 #[test]
 fn shell_has_job_control() {
-    let home = Sandbox::with_user("{token: t}");
-    let (dir, env) = (home.dir.path().to_str().unwrap().to_owned(), home.env());
+    let home = CliSandbox::with_user("{token: t}");
+    let (dir, env) = (home.dir().to_str().unwrap().to_owned(), home.env());
     let env = env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let env = env.chain([("XDG_RUNTIME_DIR", dir.as_str()), ("SHELL", "/bin/sh"), ("PS1", "> ")]);
     let mut pty = Pty::spawn(CREDLET, ["shell"], env);
@@ -80,7 +80,7 @@ fn shell_has_job_control() {
 #[test]
 fn closing_the_terminal_hangs_up_the_command() {
     credlet_testkit::signals::heed_terminals();
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     for verb in [&["run", "--", "/bin/sh", "-c"][..], &["shell", "/bin/sh", "--", "-c"]] {
         let of = |script| home.command(&verb.iter().copied().chain([script]).collect::<Vec<_>>());
         let (mut child, _said) = ready(of("echo ready; exec /bin/sleep 1000"));
@@ -101,7 +101,7 @@ fn closing_the_terminal_hangs_up_the_command() {
 
 #[test]
 fn ignored_hangup_stays_ignored() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let script = format!("trap '' HUP; exec {CREDLET} run -- /bin/sh -c 'echo ready; read word; echo went on'");
     let mut command = home.command(&[]);
     #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
@@ -120,10 +120,10 @@ fn ignored_hangup_stays_ignored() {
 
 #[test]
 fn interrupt_reaches_only_the_command() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let env = home.env();
     let env = env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let dir = home.dir.path().to_str().unwrap().to_owned();
+    let dir = home.dir().to_str().unwrap().to_owned();
     let mut pty = Pty::spawn(
         CREDLET,
         ["run", "--", "/bin/sh", "-c", "echo ready; exec /bin/sleep 1000"],
@@ -137,11 +137,11 @@ fn interrupt_reaches_only_the_command() {
 
 #[test]
 fn proxy_serves_until_the_command_exits() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let script = |signal: &str| {
         format!("trap '{CREDLET} get /readyz; exit 9' {signal}; echo ready; while :; do /bin/sleep 0.1; done")
     };
-    let (env, dir) = (home.env(), home.dir.path().to_str().unwrap().to_owned());
+    let (env, dir) = (home.env(), home.dir().to_str().unwrap().to_owned());
     let env = env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let mut pty = Pty::spawn(
         CREDLET,
@@ -163,7 +163,7 @@ fn proxy_serves_until_the_command_exits() {
 
 #[test]
 fn sigterm_is_forwarded_and_leaves_nothing() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let (mut child, _said) = ready(home.command(&["run", "--", "/bin/sh", "-c", "echo ready; exec /bin/sleep 1000"]));
     send_signal(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().signal(), Some(15));

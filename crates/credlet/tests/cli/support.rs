@@ -1,29 +1,35 @@
 //! The sandbox of the tests: home directory, kubeconfig, plugin and API server.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use credlet_api::Secret;
 use credlet_testkit::ca::TestCa;
-use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::TestPlugin;
+pub(crate) use credlet_testkit::sandbox::CommandOutput;
+use credlet_testkit::sandbox::Sandbox;
 use credlet_testkit::server::FakeApiServer;
-use tempfile::TempDir;
 
 /// The command under test.
 pub(crate) const CREDLET: &str = env!("CARGO_BIN_EXE_credlet");
 
 /// A home directory with a kubeconfig for a running API server.
-pub(crate) struct Sandbox {
-    pub(crate) dir: TempDir,
+pub(crate) struct CliSandbox {
+    sandbox: Sandbox,
     pub(crate) ca: TestCa,
     pub(crate) server: FakeApiServer,
-    pub(crate) watch: LeakCheck,
 }
 
-impl Sandbox {
+impl std::ops::Deref for CliSandbox {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+impl CliSandbox {
     /// Creates a sandbox with this user, in the syntax of a kubeconfig.
     pub(crate) fn with_user(user: &str) -> Self {
         let home = Self::empty();
@@ -45,15 +51,10 @@ impl Sandbox {
         let ca = TestCa::new();
         let server = FakeApiServer::setup(&ca).start_in_thread();
         // It is also the runtime directory, which must not be writable by other users.
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        let dir = tempfile::Builder::new().permissions(private).tempdir().unwrap();
-        fs::create_dir(dir.path().join(".kube")).unwrap();
-        fs::write(dir.path().join("ca.pem"), ca.pem()).unwrap();
-        Self { dir, ca, server, watch: LeakCheck::new() }
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        let sandbox = Sandbox::private();
+        fs::create_dir(sandbox.path(".kube")).unwrap();
+        sandbox.file("ca.pem", ca.pem());
+        Self { sandbox, ca, server }
     }
 
     pub(crate) fn write_config(&self, user: &str) {
@@ -72,45 +73,25 @@ impl Sandbox {
     }
 
     /// The command with an environment of only this sandbox.
-    #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(CREDLET);
-        command.args(args).env_clear().env("HOME", self.dir.path()).env("PATH", self.dir.path()).stdin(Stdio::null());
-        command.env("CREDLET_TEST_ACCOUNT_HOME", self.dir.path());
-        // Directory of its lock files.
-        command.env("XDG_RUNTIME_DIR", self.dir.path());
+        let mut command = self.sandbox.command(CREDLET, args);
+        // `XDG_RUNTIME_DIR` is the directory of its lock files.
+        command.env("PATH", self.dir()).env("XDG_RUNTIME_DIR", self.dir());
         command
     }
 
-    /// Runs the command. Fails if standard error contains a secret, or if standard output does and `--reveal` was not given.
+    /// Runs the command. Fails if standard error contains a secret.
     pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
         self.finish(self.command(args))
     }
 
-    pub(crate) fn finish(&self, mut command: Command) -> CommandOutput {
-        let output = command.output().unwrap();
-        let output = CommandOutput {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        };
-        self.watch.text(&output.stderr);
-        output
+    pub(crate) fn finish(&self, command: Command) -> CommandOutput {
+        self.sandbox.run(command)
     }
 
     /// Runs the command with this standard input.
     pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> CommandOutput {
-        let mut command = self.command(args);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let output = CommandOutput {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        };
-        self.watch.text(&output.stderr);
-        output
+        self.sandbox.run_with_input(self.command(args), input)
     }
 
     /// Starts the command.
@@ -121,7 +102,7 @@ impl Sandbox {
 
     /// The environment for a command in a terminal.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
-        let home = self.dir.path().to_str().unwrap().to_owned();
+        let home = self.dir().to_str().unwrap().to_owned();
         let config = self.path(".kube/config").to_str().unwrap().to_owned();
         let pairs = [
             ("CREDLET_TEST_ACCOUNT_HOME", home.clone()),
@@ -144,33 +125,4 @@ pub(crate) fn exec_command(command: &Path, mode: &str) -> String {
         "{{exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: {mode}, command: {}}}}}",
         command.display()
     )
-}
-
-/// Result of a command.
-#[derive(Debug)]
-pub(crate) struct CommandOutput {
-    /// `None`: killed by a signal.
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl CommandOutput {
-    /// Returns standard output. Panics unless the command succeeded without output on standard error.
-    #[track_caller]
-    pub(crate) fn data(&self) -> &str {
-        assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{self:?}");
-        &self.stdout
-    }
-
-    /// Returns standard error. Panics unless the command failed with this code and without output on standard output.
-    #[track_caller]
-    pub(crate) fn failure(&self, code: i32) -> &str {
-        assert_eq!((self.code, self.stdout.as_str()), (Some(code), ""), "{self:?}");
-        &self.stderr
-    }
-
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
-    }
 }

@@ -7,13 +7,13 @@ use credlet_testkit::pty::Pty;
 use credlet_testkit::server::FakeApiServer;
 use http_body_util::{BodyExt as _, Full};
 
-use super::support::{CREDLET, Sandbox, exec};
+use super::support::{CREDLET, CliSandbox, exec};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
-fn run_in_terminal(home: &Sandbox, args: &[&str], more: &[(&str, &str)]) -> Pty {
+fn run_in_terminal(home: &CliSandbox, args: &[&str], more: &[(&str, &str)]) -> Pty {
     let env = home.env();
     let env = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(more.iter().copied());
     Pty::spawn(CREDLET, args.iter().copied(), env)
@@ -25,7 +25,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 #[test]
 fn adds_a_newline_on_a_terminal() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let mut pty = run_in_terminal(&home, &["get", "/readyz"], &[]);
     assert!(pty.wait().success());
     assert_eq!(pty.screen(), "ok\r\n");
@@ -33,7 +33,7 @@ fn adds_a_newline_on_a_terminal() {
 
 #[test]
 fn colours_errors_unless_disabled() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let mut pty = run_in_terminal(&home, &["get", "/nothing"], &[]);
     assert_eq!(pty.wait().code(), Some(1));
     assert!(pty.screen().starts_with("\u{1b}[31;1merror:\u{1b}[0m the server"), "{:?}", pty.screen());
@@ -46,7 +46,7 @@ fn colours_errors_unless_disabled() {
 
 #[test]
 fn ctrl_c_kills_plugin_and_descendants() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::new().leaves_a_grandchild(&[], TIMEOUT).waits_at("for ever");
     home.write_config(&exec(&plugin, "Never"));
     let mut pty = run_in_terminal(&home, &["get", "/readyz"], &[]);
@@ -59,7 +59,7 @@ fn ctrl_c_kills_plugin_and_descendants() {
 
 #[test]
 fn sigterm_kills_the_plugin() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::new().ignores_termination().waits_at("for ever");
     home.write_config(&exec(&plugin, "Never"));
     let mut child = home.spawn(&["whoami"]);
@@ -72,7 +72,7 @@ fn sigterm_kills_the_plugin() {
 
 #[test]
 fn interactive_plugin_has_the_terminal() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let password = home.watch.secret("password");
     home.server.accept_token_as(password.expose(), "ada");
     let plugin = TestPlugin::new().asks_for_a_password("Password: ").answers("{password}");
@@ -93,7 +93,7 @@ fn interactive_plugin_has_the_terminal() {
 
 #[test]
 fn ctrl_c_at_a_plugin_prompt_ends_by_sigint() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::new().asks_for_a_password("Password: ").answers("{password}");
     home.write_config(&exec(&plugin, "IfAvailable"));
     let mut pty = run_in_terminal(&home, &["get", "/readyz"], &[]);
@@ -105,7 +105,7 @@ fn ctrl_c_at_a_plugin_prompt_ends_by_sigint() {
 
 #[test]
 fn plugin_cannot_read_the_request_body() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::new().asks_for_a_password("Password: ").answers("{password}");
     home.write_config(&exec(&plugin, "Always"));
     let mut pty = run_in_terminal(&home, &["request", "-d", "@-", "/echo"], &[]);
@@ -117,7 +117,7 @@ fn plugin_cannot_read_the_request_body() {
 
 #[test]
 fn clears_the_progress_line() {
-    let home = Sandbox::with_user("{token: t}");
+    let home = CliSandbox::with_user("{token: t}");
     let mut pty = run_in_terminal(&home, &["doctor"], &[]);
     assert!(pty.wait().success(), "{:?}", pty.screen());
     let screen = pty.screen();
@@ -140,8 +140,8 @@ fn quoted(text: &str) -> String {
     credlet_api::escape_yaml(&serde_json::to_string(text).unwrap())
 }
 
-fn sandbox_with_response(status: u16, body: &'static [u8]) -> Sandbox {
-    let mut home = Sandbox::empty();
+fn sandbox_with_response(status: u16, body: &'static [u8]) -> CliSandbox {
+    let mut home = CliSandbox::empty();
     home.server = FakeApiServer::setup(&home.ca)
         .answering(move |_| {
             let response = http::Response::builder().status(status).body(Full::from(body).boxed_unsync()).unwrap();
@@ -180,7 +180,7 @@ fn indents_server_messages() {
 
 #[test]
 fn escapes_plugin_stderr() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let text = format!("{HOSTILE}\nsecond line\n");
     let plugin = TestPlugin::new().prints_to(OutputStream::Stderr, text.clone()).answers("a token");
     home.write_config(&exec(&plugin, "Never"));
@@ -206,7 +206,7 @@ fn escapes_plugin_stderr() {
 
 #[test]
 fn escapes_kubeconfig_names() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let name = quoted(&format!("{HOSTILE}\r\nerror: forged"));
     let exec = format!(
         "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {name}, installHint: {name}, args: [{name}]}}}}"
@@ -245,7 +245,7 @@ fn escapes_kubeconfig_names() {
 
 #[test]
 fn documents_parse_to_the_same_strings() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let name = quoted(HOSTILE);
     std::fs::write(home.path(".kube/config"), home.config("{token: t}").replace("ada", &name)).unwrap();
     for format in ["json", "yaml"] {
@@ -261,7 +261,7 @@ fn documents_parse_to_the_same_strings() {
 }
 
 /// `credlet plugin eks` at its prompt for an MFA code.
-fn start_mfa_prompt(home: &Sandbox) -> Pty {
+fn start_mfa_prompt(home: &CliSandbox) -> Pty {
     let config = "[profile x]\nrole_arn = arn:r\nmfa_serial = arn:mfa/ada\ncredential_source = Environment\n";
     std::fs::write(home.path("aws"), config).unwrap();
     let file = home.path("aws").to_str().unwrap().to_owned();
@@ -281,7 +281,7 @@ fn start_mfa_prompt(home: &Sandbox) -> Pty {
 
 #[test]
 fn ctrl_c_at_a_code_prompt_ends_by_sigint() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let mut pty = start_mfa_prompt(&home);
     pty.send(b"12\x03");
     assert_eq!(pty.wait().signal(), Some(SIGINT), "{:?}", pty.screen());
@@ -290,7 +290,7 @@ fn ctrl_c_at_a_code_prompt_ends_by_sigint() {
 
 #[test]
 fn control_characters_are_not_part_of_a_code() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let mut pty = start_mfa_prompt(&home);
     pty.send(b"12\x1b[A3456\n");
     pty.read_until("control characters are not accepted, try again", TIMEOUT);
@@ -304,7 +304,7 @@ fn control_characters_are_not_part_of_a_code() {
 
 #[test]
 fn end_of_file_at_a_code_prompt_cancels() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let mut pty = start_mfa_prompt(&home);
     pty.send(b"\x04");
     assert_eq!(pty.wait().code(), Some(1), "{:?}", pty.screen());

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use credlet_testkit::plugin::TestPlugin;
 
-use super::support::{Sandbox, exec};
+use super::support::{CliSandbox, exec};
 
 #[test]
 fn masks_secrets_unless_revealed() {
-    let (home, _plugin, token) = Sandbox::with_token_plugin();
+    let (home, _plugin, token) = CliSandbox::with_token_plugin();
     for format in ["text", "json", "yaml"] {
         let masked = home.run(&["token", "-o", format]);
         home.watch.text(masked.data());
@@ -20,7 +20,7 @@ fn masks_secrets_unless_revealed() {
 
 #[test]
 fn raw_formats_contain_the_token() {
-    let (home, _plugin, token) = Sandbox::with_token_plugin();
+    let (home, _plugin, token) = CliSandbox::with_token_plugin();
     let token = token.expose();
     assert_eq!(home.run(&["token", "-o", "raw"]).data(), format!("{token}\n"));
     assert_eq!(home.run(&["token", "-o", "header"]).data(), format!("Authorization: Bearer {token}\n"));
@@ -31,7 +31,7 @@ fn raw_formats_contain_the_token() {
 
 #[test]
 fn shows_source_duration_and_expiry() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let plugin = TestPlugin::answering("a token").expiring_in(Duration::from_secs(3000));
     home.write_config(&exec(&plugin, "Never"));
     let output = home.run(&["token"]);
@@ -47,7 +47,7 @@ fn shows_source_duration_and_expiry() {
 
 #[test]
 fn reports_certificate_without_token() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let identity = home.ca.client("ada").issue();
     home.watch.adopt("key", identity.key_pem());
     let plugin = TestPlugin::new().answers_with_certificate(identity.cert_pem(), identity.key_pem());
@@ -65,7 +65,7 @@ fn reports_certificate_without_token() {
 
 #[test]
 fn prints_basic_authorization() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let password = home.watch.secret("password");
     home.write_config("{}");
     let args = ["token", "--username", "ada", "--password", password.expose()];
@@ -76,14 +76,14 @@ fn prints_basic_authorization() {
 
 #[test]
 fn anonymous_user_has_no_token() {
-    let home = Sandbox::with_user("{}");
+    let home = CliSandbox::with_user("{}");
     assert!(home.run(&["token"]).data().contains("requests are anonymous"));
     home.run(&["token", "-o", "raw"]).failure(3);
 }
 
 #[test]
 fn reads_token_file() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let token = home.watch.secret("token");
     std::fs::write(home.path("token"), token.expose()).unwrap();
     home.write_config("{tokenFile: ../token}");

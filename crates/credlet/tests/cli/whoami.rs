@@ -2,10 +2,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use credlet_testkit::plugin::TestPlugin;
 
-use super::support::{Sandbox, exec};
+use super::support::{CliSandbox, exec};
 
 /// A JWT with these claims and a secret signature.
-fn jwt(home: &Sandbox, claims: &str) -> String {
+fn jwt(home: &CliSandbox, claims: &str) -> String {
     let signature = home.watch.secret("signature");
     let [header, claims] = [r#"{"alg":"none"}"#, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
     format!("{header}.{claims}.{}", signature.expose())
@@ -13,7 +13,7 @@ fn jwt(home: &Sandbox, claims: &str) -> String {
 
 #[test]
 fn shows_server_user_and_claims() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let token = jwt(&home, r#"{"iss":"https://id.example","sub":"ada@example","exp":4102444800}"#);
     home.server.accept_token_as(&token, "ada");
     let plugin = TestPlugin::answering(&token);
@@ -33,7 +33,7 @@ fn shows_server_user_and_claims() {
 
 #[test]
 fn shows_certificate_subject() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let identity = home.ca.client("ada").organisations(["devs", "ops"]).issue();
     home.watch.adopt("key", identity.key_pem());
     home.server.accept_client("ada");
@@ -50,7 +50,7 @@ fn shows_certificate_subject() {
 
 #[test]
 fn shows_credential_although_rejected() {
-    let home = Sandbox::empty();
+    let home = CliSandbox::empty();
     let token = jwt(&home, r#"{"sub":"mallory"}"#);
     home.server.revoke_all();
     home.write_config(&format!("{{token: {token}}}"));

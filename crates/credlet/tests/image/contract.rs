@@ -7,16 +7,16 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::{CREDLET, Sandbox};
+use crate::{CREDLET, ImageSandbox};
 
 /// Asks our provider, which asks a docker credential helper that is this shell script.
-fn ask(node: &Sandbox, helper: &str, version: &str, image: &str) -> Output {
-    let helpers = node.dir.path().join("helpers");
+fn ask(node: &ImageSandbox, helper: &str, version: &str, image: &str) -> Output {
+    let helpers = node.path("helpers");
     fs::create_dir_all(&helpers).unwrap();
     let script = helpers.join("docker-credential-script");
     fs::write(&script, format!("#!/bin/sh\n{helper}\n")).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    let provider = node.dir.path().join("credlet-docker-helper");
+    let provider = node.path("credlet-docker-helper");
     if !provider.exists() {
         symlink(CREDLET, &provider).unwrap();
     }
@@ -38,7 +38,7 @@ fn ask(node: &Sandbox, helper: &str, version: &str, image: &str) -> Output {
     output
 }
 
-fn helper(node: &Sandbox) -> String {
+fn helper(node: &ImageSandbox) -> String {
     format!(
         "cat >/dev/null; echo '{{\"ServerURL\":\"x\",\"Username\":\"ada\",\"Secret\":\"{}\"}}'",
         node.password.expose()
@@ -47,7 +47,7 @@ fn helper(node: &Sandbox) -> String {
 
 #[test]
 fn responds_in_request_version() {
-    let node = Sandbox::new();
+    let node = ImageSandbox::new();
     for version in ["v1alpha1", "v1beta1", "v1"] {
         let output = ask(&node, &helper(&node), version, "a.io/team/app");
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -62,7 +62,7 @@ fn responds_in_request_version() {
 
 #[test]
 fn states_scope_and_only_requested_keys() {
-    let node = Sandbox::new();
+    let node = ImageSandbox::new();
     let some: Value = serde_json::from_slice(&ask(&node, &helper(&node), "v1", "a.io:5000/team/app").stdout).unwrap();
     let keys: Vec<_> = some["auth"].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!((keys, &some["cacheKeyType"]), (vec!["a.io:5000"], &Value::from("Registry")));
@@ -77,7 +77,7 @@ fn states_scope_and_only_requested_keys() {
 
 #[test]
 fn stderr_has_no_secrets() {
-    let node = Sandbox::new();
+    let node = ImageSandbox::new();
     let secret = node.password.expose();
     let answer = helper(&node);
     let leaky = format!("{answer}; echo 'giving {secret} away' >&2");

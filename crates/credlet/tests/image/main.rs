@@ -13,49 +13,48 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use credlet_api::Secret;
-use credlet_testkit::logs::LeakCheck;
 use credlet_testkit::plugin::{OutputStream, TestPlugin};
+use credlet_testkit::sandbox::{CommandOutput, Sandbox};
 use credlet_testkit::server::ResponseFuture;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use serde_json::Value;
-use tempfile::TempDir;
 
 const CREDLET: &str = env!("CARGO_BIN_EXE_credlet");
 
 /// Configuration with one provider for `*.io`, and an environment that selects it.
-struct Sandbox {
-    dir: TempDir,
-    watch: LeakCheck,
+struct ImageSandbox {
+    sandbox: Sandbox,
     password: Secret,
     plugin: TestPlugin,
 }
 
-struct CommandOutput {
-    code: i32,
-    stdout: String,
-    stderr: String,
+impl std::ops::Deref for ImageSandbox {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
+    }
 }
 
-impl Sandbox {
+impl ImageSandbox {
     fn new() -> Self {
-        let watch = LeakCheck::new();
-        let password = watch.secret("password");
+        let sandbox = Sandbox::new();
+        let password = sandbox.watch.secret("password");
         let answer = serde_json::json!({
             "kind": "CredentialProviderResponse",
             "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
             "cacheKeyType": "Registry",
             "auth": {"*.io": {"username": "ada", "password": password.expose()}},
         });
-        Self::with(watch, password, TestPlugin::new().prints(answer.to_string()))
+        Self::with(sandbox, password, TestPlugin::new().prints(answer.to_string()))
     }
 
-    fn with(watch: LeakCheck, password: Secret, plugin: TestPlugin) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("bin")).unwrap();
-        plugin.install(&dir.path().join("bin"), "provider");
-        let sandbox = Self { dir, watch, password, plugin };
+    fn with(sandbox: Sandbox, password: Secret, plugin: TestPlugin) -> Self {
+        fs::create_dir(sandbox.path("bin")).unwrap();
+        plugin.install(&sandbox.path("bin"), "provider");
+        let sandbox = Self { sandbox, password, plugin };
         sandbox.write(&["*.io", "docker.io:443"]);
         sandbox
     }
@@ -70,19 +69,13 @@ impl Sandbox {
     }
 
     fn config(&self) -> PathBuf {
-        self.dir.path().join("config.yaml")
+        self.path("config.yaml")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test plays the person at the shell")]
     fn command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command
-            .args(args)
-            .env_clear()
-            .env("HOME", self.dir.path())
-            .env("CREDLET_TEST_ACCOUNT_HOME", self.dir.path())
-            .env("CREDLET_IMAGE_CONFIG", self.config())
-            .env("CREDLET_IMAGE_BIN_DIR", self.dir.path().join("bin"));
+        let mut command = self.sandbox.command(program, args);
+        command.env_remove("PATH").env("CREDLET_IMAGE_CONFIG", self.config());
+        command.env("CREDLET_IMAGE_BIN_DIR", self.path("bin"));
         command
     }
 
@@ -91,27 +84,15 @@ impl Sandbox {
     }
 
     fn run_as(&self, program: &str, args: &[&str], input: &str) -> CommandOutput {
-        let mut command = self.command(program, args);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // A verb that reads nothing may be gone already.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        let output = child.wait_with_output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        let ran = CommandOutput {
-            code: output.status.code().unwrap(),
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
-        };
-        self.watch.text(&ran.stderr);
-        ran
+        self.run_with_input(self.command(program, args), input.as_bytes())
     }
 }
 
 #[test]
 fn get_masks_the_password() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     let ran = sandbox.run(&["get", "a.io/team/app:v1", "example.com/x"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     sandbox.watch.text(&ran.stdout);
     assert!(ran.stdout.starts_with("a.io/team/app\n  1. *.io\n"), "{}", ran.stdout);
     assert!(ran.stdout.contains("from      provider\n") && ran.stdout.contains("username  ada\n"), "{}", ran.stdout);
@@ -120,7 +101,7 @@ fn get_masks_the_password() {
 
 #[test]
 fn get_prints_every_format() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     let password = sandbox.password.expose();
     let out = |format: &str| sandbox.run(&["get", "-o", format, "busybox"]).stdout;
     assert_eq!(out("raw"), format!("{password}\n"));
@@ -141,18 +122,18 @@ fn get_prints_every_format() {
 
 #[test]
 fn exit_code_reports_missing_credential() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     let ran = sandbox.run(&["get", "-o", "crictl", "example.com/x"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (3, ""));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""));
     assert!(ran.stderr.contains("no credential found for example.com/x"), "{}", ran.stderr);
-    assert_eq!(sandbox.run(&["get", "UPPER"]).code, 2);
+    assert_eq!(sandbox.run(&["get", "UPPER"]).code, Some(2));
     assert_eq!(sandbox.plugin.runs(), 0);
 }
 
 #[test]
 fn accepts_kubelet_flags() {
-    let sandbox = Sandbox::new();
-    let (config, bin_dir) = (sandbox.config(), sandbox.dir.path().join("bin"));
+    let sandbox = ImageSandbox::new();
+    let (config, bin_dir) = (sandbox.config(), sandbox.path("bin"));
     for (config_flag, bin_flag) in
         [("--config", "--bin-dir"), ("--image-credential-provider-config", "--image-credential-provider-bin-dir")]
     {
@@ -162,29 +143,29 @@ fn accepts_kubelet_flags() {
         assert!(output.status.success());
     }
     let ran = sandbox.run(&["get", "a.io/x", "--config", "/no/such/file"]);
-    assert_eq!(ran.code, 2);
+    assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("/no/such/file"), "{}", ran.stderr);
 }
 
 #[test]
 fn match_reports_result_and_reason() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     let yes = sandbox.run(&["match", "*.io", "a.io/x"]);
-    assert_eq!((yes.code, yes.stdout.as_str()), (0, "✓ `*.io` matches a.io/x\n"));
+    assert_eq!((yes.code, yes.stdout.as_str()), (Some(0), "✓ `*.io` matches a.io/x\n"));
     let no = sandbox.run(&["match", "a.io/*", "a.io/x"]);
-    assert_eq!(no.code, 1);
+    assert_eq!(no.code, Some(1));
     assert!(no.stdout.contains("a `*` in a path never matches"), "{}", no.stdout);
     let many = sandbox.run_as(CREDLET, &["image", "match", "--stdin", "-o", "json"], "*.io\ta.io/x\na.io\tb.io/x\n");
     let lines: Vec<Value> = many.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((many.code, lines.len()), (1, 2));
+    assert_eq!((many.code, lines.len()), (Some(1), 2));
     assert_eq!((&lines[0]["match"], &lines[1]["match"]), (&Value::Bool(true), &Value::Bool(false)));
 }
 
 #[test]
 fn explain_reports_near_misses() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     let ran = sandbox.run(&["explain", "a.io/x"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for part in
         ["✓ the pattern `*.io` matches", "✓ the credential for `*.io` is tried", "One credential would be tried."]
     {
@@ -192,7 +173,7 @@ fn explain_reports_near_misses() {
     }
     sandbox.write(&["a.io:443", "a.io/*"]);
     let ran = sandbox.run(&["explain", "a.io/x"]);
-    assert_eq!(ran.code, 3);
+    assert_eq!(ran.code, Some(3));
     assert!(ran.stdout.contains("hint: `a.io:443` nearly matches"), "{}", ran.stdout);
     let object: Value = serde_json::from_str(&sandbox.run(&["explain", "a.io/x", "-o", "json"]).stdout).unwrap();
     assert_eq!(object["providers"][0]["misses"][1]["near"], true);
@@ -201,14 +182,14 @@ fn explain_reports_near_misses() {
 
 #[test]
 fn lint_exit_code_separates_errors_and_warnings() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     let ran = sandbox.run(&["lint"]);
-    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    assert_eq!(ran.code, Some(0), "{}", ran.stdout);
     assert!(ran.stdout.contains("warning: ") && ran.stdout.contains("1 providers, sha256:"), "{}", ran.stdout);
-    assert_eq!(sandbox.run(&["lint", "--strict"]).code, 1);
+    assert_eq!(sandbox.run(&["lint", "--strict"]).code, Some(1));
     sandbox.write(&["r.io/*"]);
     let ran = sandbox.run(&["lint"]);
-    assert_eq!(ran.code, 1);
+    assert_eq!(ran.code, Some(1));
     assert!(
         ran.stdout.contains("config.yaml:4: providers[0] (provider): pattern `r.io/*` cannot match any image"),
         "{}",
@@ -216,7 +197,7 @@ fn lint_exit_code_separates_errors_and_warnings() {
     );
     sandbox.write(&["%zz", "r.io:*"]);
     let ran = sandbox.run(&["lint", "-o", "json"]);
-    assert_eq!(ran.code, 2);
+    assert_eq!(ran.code, Some(2));
     let object: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(object["mistakes"].as_array().unwrap().len(), 2);
     assert_eq!(sandbox.plugin.runs(), 0);
@@ -224,28 +205,28 @@ fn lint_exit_code_separates_errors_and_warnings() {
 
 #[test]
 fn lint_runs_providers_only_with_run() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     sandbox.write(&["*.io"]);
     let ran = sandbox.run(&["lint", "--run", "a.io/x", "--run", "b.io/y", "--run", "example.com/z"]);
-    assert_eq!((ran.code, sandbox.plugin.runs()), (0, 2), "{}", ran.stdout);
+    assert_eq!((ran.code, sandbox.plugin.runs()), (Some(0), 2), "{}", ran.stdout);
     assert!(!ran.stdout.contains("no pattern of the provider covers it"), "{}", ran.stdout);
     sandbox.write(&["a.io/team"]);
     let ran = sandbox.run(&["lint", "--run", "a.io/team/app"]);
-    assert_eq!(ran.code, 0);
+    assert_eq!(ran.code, Some(0));
     assert!(
         ran.stdout.contains("unexpected credential for `*.io` in the response: no pattern of the provider covers it"),
         "{}",
         ran.stdout
     );
-    assert_eq!(sandbox.run(&["lint", "--strict", "--run", "a.io/team/app"]).code, 1);
+    assert_eq!(sandbox.run(&["lint", "--strict", "--run", "a.io/team/app"]).code, Some(1));
     let single = sandbox.run(&["run-plugin", "provider", "a.io/team/app"]);
     assert!(single.stdout.contains("warning   unexpected credential for `*.io`"), "{}", single.stdout);
 
-    let watch = LeakCheck::new();
-    let password = watch.secret("password");
-    let sandbox = Sandbox::with(watch, password, TestPlugin::failing(4, "the login has expired\n"));
+    let sandbox = Sandbox::new();
+    let password = sandbox.watch.secret("password");
+    let sandbox = ImageSandbox::with(sandbox, password, TestPlugin::failing(4, "the login has expired\n"));
     let ran = sandbox.run(&["lint", "--run", "a.io/x", "-o", "json"]);
-    assert_eq!(ran.code, 1);
+    assert_eq!(ran.code, Some(1));
     let object: Value = serde_json::from_str(&ran.stdout).unwrap();
     let told = object["errors"][0].as_str().unwrap();
     assert!(
@@ -256,69 +237,69 @@ fn lint_runs_providers_only_with_run() {
 
 #[test]
 fn run_plugin_reports_run_and_fault() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     let ran = sandbox.run(&["run-plugin", "provider", "example.com/x:v1"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     sandbox.watch.text(&ran.stdout);
     assert!(ran.stdout.contains("\"image\":\"example.com/x\"}"), "{}", ran.stdout);
     assert!(ran.stdout.contains("cacheKeyType Registry, cached for 1h0m0s"), "{}", ran.stdout);
-    assert_eq!(sandbox.run(&["run-plugin", "other", "a.io/x"]).code, 2);
+    assert_eq!(sandbox.run(&["run-plugin", "other", "a.io/x"]).code, Some(2));
 
-    let watch = LeakCheck::new();
-    let password = watch.secret("password");
+    let sandbox = Sandbox::new();
+    let password = sandbox.watch.secret("password");
     let answer = format!("{{\"password\":\"{}\"}}", password.expose());
     let broken =
         TestPlugin::new().prints_to(OutputStream::Stderr, format!("giving {}\n", password.expose())).prints(answer);
-    let sandbox = Sandbox::with(watch, password, broken);
+    let sandbox = ImageSandbox::with(sandbox, password, broken);
     let ran = sandbox.run(&["run-plugin", "provider", "a.io/x"]);
     sandbox.watch.text(&ran.stdout);
-    assert_eq!(ran.code, 3);
+    assert_eq!(ran.code, Some(3));
     assert!(ran.stderr.contains("unexpected apiVersion ``"), "{}", ran.stderr);
     assert!(ran.stdout.contains("stderr    giving [redacted]"), "{}", ran.stdout);
 }
 
 #[test]
 fn docker_credential_helper_returns_credentials() {
-    let sandbox = Sandbox::new();
-    let helper = sandbox.dir.path().join("docker-credential-credlet");
+    let sandbox = ImageSandbox::new();
+    let helper = sandbox.path("docker-credential-credlet");
     symlink(CREDLET, &helper).unwrap();
     let helper = helper.to_str().unwrap();
     for server in ["https://index.docker.io/v1/", "a.io", "https://a.io\n", "a.io/team/app"] {
         let ran = sandbox.run_as(helper, &["get"], server);
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(answer["ServerURL"], server.trim());
         assert_eq!(answer["Username"], "ada");
         assert_eq!(answer["Secret"], sandbox.password.expose());
     }
     let none = sandbox.run_as(helper, &["get"], "example.com");
-    assert_eq!((none.code, none.stdout.as_str()), (1, "credentials not found in native keychain\n"));
+    assert_eq!((none.code, none.stdout.as_str()), (Some(1), "credentials not found in native keychain\n"));
     assert_eq!(sandbox.run_as(helper, &["list"], "").stdout, "{}\n");
     for verb in ["store", "erase"] {
         let ran = sandbox.run_as(helper, &[verb], "a.io");
-        assert_eq!(ran.code, 1);
+        assert_eq!(ran.code, Some(1));
         assert!(ran.stdout.contains("and stores none"), "{}", ran.stdout);
     }
 }
 
 #[test]
 fn docker_credential_helper_reports_failure() {
-    let watch = LeakCheck::new();
-    let password = watch.secret("password");
-    let sandbox = Sandbox::with(watch, password, TestPlugin::failing(4, "the login has expired\n"));
+    let sandbox = Sandbox::new();
+    let password = sandbox.watch.secret("password");
+    let sandbox = ImageSandbox::with(sandbox, password, TestPlugin::failing(4, "the login has expired\n"));
     let ran = sandbox.run_as(CREDLET, &["image", "docker-credential", "get"], "a.io");
-    assert_eq!((ran.code, ran.stdout.as_str()), (3, "`provider` exited with code 4: the login has expired\n"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), "`provider` exited with code 4: the login has expired\n"));
 }
 
 #[test]
 fn cloud_providers_work_by_published_names() {
-    let sandbox = Sandbox::new();
+    let sandbox = ImageSandbox::new();
     let secret = sandbox.watch.secret("client secret");
-    let config = sandbox.dir.path().join("azure.json");
+    let config = sandbox.path("azure.json");
     let text = serde_json::json!({"aadClientId": "sp", "aadClientSecret": secret.expose()});
     fs::write(&config, text.to_string()).unwrap();
     let ask = |name: &str, args: &[&str], image: &str| {
-        let provider = sandbox.dir.path().join(name);
+        let provider = sandbox.path(name);
         if !provider.exists() {
             symlink(CREDLET, &provider).unwrap();
         }
@@ -341,7 +322,7 @@ fn cloud_providers_work_by_published_names() {
         ("credlet-acr", &[config.to_str().unwrap()]),
     ] {
         let ran = ask(name, args, elsewhere);
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{name}");
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{name}");
         let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!((&answer["auth"], &answer["cacheDuration"]), (&serde_json::json!({}), &"0s".into()), "{name}");
     }
@@ -350,11 +331,11 @@ fn cloud_providers_work_by_published_names() {
 #[test]
 fn provider_calls_docker_credential_helpers() {
     // The helper is credlet itself, so one goes round in a circle: provider → docker helper → provider.
-    let sandbox = Sandbox::new();
-    let helpers = sandbox.dir.path().join("helpers");
+    let sandbox = ImageSandbox::new();
+    let helpers = sandbox.path("helpers");
     fs::create_dir(&helpers).unwrap();
     symlink(CREDLET, helpers.join("docker-credential-credlet")).unwrap();
-    let provider = sandbox.dir.path().join("credlet-docker-helper");
+    let provider = sandbox.path("credlet-docker-helper");
     symlink(CREDLET, &provider).unwrap();
     let ask = |args: &[&str], image: &str| {
         let request = format!(
@@ -414,8 +395,8 @@ fn requests_service_account_token_from_cluster() {
     use credlet_testkit::ca::TestCa;
     use credlet_testkit::server::FakeApiServer;
 
-    let watch = LeakCheck::new();
-    let (token, mine) = (watch.secret("token"), watch.secret("mine"));
+    let sandbox = Sandbox::new();
+    let (token, mine) = (sandbox.watch.secret("token"), sandbox.watch.secret("mine"));
     let ca = TestCa::new();
     let granted = format!("{{\"kind\":\"TokenRequest\",\"status\":{{\"token\":\"{}\"}}}}", token.expose());
     let wished = Arc::new(Mutex::new(Vec::new()));
@@ -423,13 +404,13 @@ fn requests_service_account_token_from_cluster() {
     server.accept_token(mine.expose());
     let answer = "{\"kind\":\"CredentialProviderResponse\",\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\
                   \"cacheKeyType\":\"Registry\",\"auth\":{\"a.io\":{\"username\":\"pod\",\"password\":\"secret-of-pod\"}}}";
-    let sandbox = Sandbox::with(watch, token, TestPlugin::new().reports_with_stdin().prints(answer));
+    let sandbox = ImageSandbox::with(sandbox, token, TestPlugin::new().reports_with_stdin().prints(answer));
     let mut config = fs::read_to_string(sandbox.config()).unwrap();
     config += "  tokenAttributes:\n    serviceAccountTokenAudience: registry\n    cacheType: ServiceAccount\n    \
                requireServiceAccount: true\n    requiredServiceAccountAnnotationKeys: [a.io/role]\n";
     fs::write(sandbox.config(), config).unwrap();
-    fs::write(sandbox.dir.path().join("ca.pem"), ca.pem()).unwrap();
-    let kubeconfig = sandbox.dir.path().join("kubeconfig");
+    fs::write(sandbox.path("ca.pem"), ca.pem()).unwrap();
+    let kubeconfig = sandbox.path("kubeconfig");
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: c\n  cluster: {{server: \"{}\", \
          certificate-authority: ca.pem}}\ncontexts:\n- name: c\n  context: {{cluster: c, user: u}}\nusers:\n- name: u\n  \
@@ -443,7 +424,7 @@ fn requests_service_account_token_from_cluster() {
     assert!(without.stdout.contains("missing service account"), "{}", without.stdout);
     let args = ["get", "a.io/x", "-o", "json", "--pod", "shop/web", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let ran = sandbox.run(&args);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     sandbox.watch.text(&ran.stdout);
     let object: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(object[0]["credentials"][0]["serviceAccount"]["uid"], "sa-uid", "{object}");

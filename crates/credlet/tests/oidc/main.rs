@@ -2,99 +2,60 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
 use credlet_api::Secret;
 use credlet_testkit::ca::TestCa;
-use credlet_testkit::logs::LeakCheck;
-use credlet_testkit::server::{FakeApiServer, ResponseFuture};
-use http::Request;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::sync::watch;
+use credlet_testkit::issuer::{FakeIssuer, IssuerRequest};
+use credlet_testkit::sandbox::Sandbox;
+use serde_json::Value;
 
 const CREDLET: &str = env!("CARGO_BIN_EXE_credlet");
 const V1: &str =
     r#"{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"interactive":false}}"#;
 
 /// A TLS issuer for client credentials, and a home directory.
-struct Sandbox {
-    dir: TempDir,
-    watch: LeakCheck,
+struct OidcSandbox {
+    sandbox: Sandbox,
     token: Secret,
     ca: TestCa,
-    server: FakeApiServer,
-    issuer: Arc<FakeIssuer>,
+    issuer: FakeIssuer,
 }
 
-/// State of the issuer.
-#[derive(Default)]
-struct FakeIssuer {
-    token: String,
-    url: Mutex<String>,
-    /// Number of token requests.
-    requests: watch::Sender<usize>,
-    /// Whether token requests get no response.
-    silent: watch::Sender<bool>,
-    headers: Mutex<Vec<http::HeaderMap>>,
-}
+impl std::ops::Deref for OidcSandbox {
+    type Target = Sandbox;
 
-impl FakeIssuer {
-    fn respond(self: &Arc<Self>, request: Request<Incoming>) -> ControlFlow<ResponseFuture, Request<Incoming>> {
-        let issuer = Arc::clone(self);
-        self.headers.lock().unwrap().push(request.headers().clone());
-        let path = request.uri().path().to_owned();
-        ControlFlow::Break(Box::pin(async move {
-            let url = issuer.url.lock().unwrap().clone();
-            let answer = if path == "/token" {
-                issuer.requests.send_modify(|requests| *requests += 1);
-                issuer.silent.subscribe().wait_for(|silent| !silent).await.unwrap();
-                json!({"access_token": issuer.token, "expires_in": 3600})
-            } else {
-                json!({"issuer": url, "token_endpoint": format!("{url}/token"),
-                    "authorization_endpoint": format!("{url}/login"), "jwks_uri": format!("{url}/keys")})
-            };
-            http::Response::new(Full::new(Bytes::from(answer.to_string())).boxed_unsync())
-        }))
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
     }
 }
 
-impl Sandbox {
+impl OidcSandbox {
     fn new() -> Self {
-        let (dir, watch, ca) = (tempfile::tempdir().unwrap(), LeakCheck::new(), TestCa::new());
-        let token = watch.secret("token");
-        let issuer = Arc::new(FakeIssuer { token: token.expose().to_owned(), ..FakeIssuer::default() });
-        let responder = Arc::clone(&issuer);
-        let server = FakeApiServer::setup(&ca).answering(move |request| responder.respond(request)).start_in_thread();
-        *issuer.url.lock().unwrap() = server.url();
-        fs::write(dir.path().join("ca.pem"), ca.pem()).unwrap();
-        Self { dir, watch, token, ca, server, issuer }
+        let (sandbox, ca) = (Sandbox::new(), TestCa::new());
+        let token = sandbox.watch.secret("token");
+        let issuer = FakeIssuer::start_with_tls(&ca);
+        issuer.state().access_token = Some(token.expose().to_owned());
+        sandbox.file("ca.pem", ca.pem());
+        Self { sandbox, token, ca, issuer }
     }
 
     fn tokens(&self) -> PathBuf {
-        self.dir.path().join(".cache/credlet/oidc")
+        self.path(".cache/credlet/oidc")
     }
 
     fn flags(&self) -> Vec<String> {
         let flags = ["--grant-type=client-credentials", "--oidc-client-id=robot"].map(str::to_owned);
-        let issuer = format!("--oidc-issuer-url={}", self.server.url());
-        let ca = format!("--certificate-authority={}", self.dir.path().join("ca.pem").display());
+        let issuer = format!("--oidc-issuer-url={}", self.issuer.url());
+        let ca = format!("--certificate-authority={}", self.path("ca.pem").display());
         flags.into_iter().chain([issuer, ca]).collect()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test plays the client")]
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env_clear().env("HOME", self.dir.path()).env("PATH", "/usr/bin:/bin");
-        command.env("CREDLET_TEST_ACCOUNT_HOME", self.dir.path());
+        let mut command = self.sandbox.command(program, &[]);
         command.env("KUBERNETES_EXEC_INFO", V1).env("CREDLET_OIDC_CLIENT_SECRET", "s3cr3t-of-a-robot");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -121,14 +82,14 @@ impl Sandbox {
     /// Waits for this number of token requests.
     fn wait_for_requests(&self, times: usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut requests = self.issuer.requests.subscribe();
-        runtime.block_on(requests.wait_for(|requests| *requests >= times)).unwrap();
+        let is_token = |request: &IssuerRequest| request.path == "/token";
+        runtime.block_on(self.issuer.until(|requests| requests.iter().filter(|it| is_token(it)).count() >= times));
     }
 }
 
 #[test]
 fn private_ca_of_issuer_must_be_configured() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     let without: Vec<_> = sandbox.flags().into_iter().filter(|flag| !flag.contains("authority")).collect();
     let output = sandbox.plugin("get-token", &without).output().unwrap();
     let (answer, stderr) = sandbox.ran(&output);
@@ -141,7 +102,7 @@ fn private_ca_of_issuer_must_be_configured() {
     let unchecked = [without.as_slice(), &["--insecure-skip-tls-verify".to_owned()]].concat();
     sandbox.token(&sandbox.plugin("get-token", &unchecked).output().unwrap());
     // The trusted authority is part of the login's key, independent of the flag that states it.
-    assert_eq!(*sandbox.issuer.requests.borrow(), 2);
+    assert_eq!(sandbox.issuer.seen("/token"), 2);
 }
 
 fn base64(text: &str) -> String {
@@ -160,7 +121,7 @@ fn base64(text: &str) -> String {
 
 #[test]
 fn full_disk_warns_once_and_returns_a_token() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     for _ in 0..2 {
         let mut shell = sandbox.command("/bin/sh");
         // A file size limit of 0 has the effect of a full disk.
@@ -168,14 +129,14 @@ fn full_disk_warns_once_and_returns_a_token() {
         let stderr = sandbox.token(&shell.args(sandbox.flags()).output().unwrap());
         assert_eq!(stderr.matches("warning: failed to store the login").count(), 1, "{stderr}");
     }
-    assert_eq!(*sandbox.issuer.requests.borrow(), 2);
+    assert_eq!(sandbox.issuer.seen("/token"), 2);
     let left: Vec<_> = fs::read_dir(sandbox.tokens()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.to_str().unwrap().ends_with(".lock")), "{left:?}");
 }
 
 #[test]
 fn read_only_directory_returns_a_token() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     // A private directory of this user in which not even root can create files.
     let flags = [sandbox.flags().as_slice(), &["--token-cache-dir=/proc/self/fd".to_owned()]].concat();
     let stderr = sandbox.token(&sandbox.plugin("get-token", &flags).output().unwrap());
@@ -184,8 +145,8 @@ fn read_only_directory_returns_a_token() {
 
 #[test]
 fn killed_login_releases_the_lock() {
-    let sandbox = Sandbox::new();
-    sandbox.issuer.silent.send_replace(true);
+    let sandbox = OidcSandbox::new();
+    sandbox.issuer.pause(true);
     let flags = sandbox.flags();
     let start = || sandbox.plugin("get-token", &flags).spawn().unwrap();
     let mut first: Child = start();
@@ -195,26 +156,26 @@ fn killed_login_releases_the_lock() {
     first.wait().unwrap();
     // The second process has the lock now and sends its request.
     sandbox.wait_for_requests(2);
-    sandbox.issuer.silent.send_replace(false);
+    sandbox.issuer.pause(false);
     sandbox.token(&second.wait_with_output().unwrap());
     sandbox.token(&start().wait_with_output().unwrap());
-    assert_eq!(*sandbox.issuer.requests.borrow(), 2, "the token was stored");
+    assert_eq!(sandbox.issuer.seen("/token"), 2, "the token was stored");
 }
 
 #[test]
 fn headers_are_sent_with_every_request() {
-    let sandbox = Sandbox::new();
+    let sandbox = OidcSandbox::new();
     let flags = [sandbox.flags().as_slice(), &["--oidc-request-header=X-Tenant=blue,X-More=a=b".to_owned()]].concat();
     sandbox.token(&sandbox.plugin("get-token", &flags).output().unwrap());
-    let headers = sandbox.issuer.headers.lock().unwrap();
-    assert!(headers.len() >= 2);
-    assert!(headers.iter().all(|headers| headers["x-tenant"] == "blue" && headers["x-more"] == "a=b"));
+    let requests = sandbox.issuer.requests();
+    assert!(requests.len() >= 2);
+    assert!(requests.iter().all(|request| request.headers["x-tenant"] == "blue" && request.headers["x-more"] == "a=b"));
 }
 
 #[test]
 fn flags_are_taken_from_the_context() {
-    let sandbox = Sandbox::new();
-    let kubeconfig = sandbox.dir.path().join("kubeconfig");
+    let sandbox = OidcSandbox::new();
+    let kubeconfig = sandbox.path("kubeconfig");
     let quote = |args: &[String]| args.iter().map(|arg| format!("{arg:?}, ")).collect::<String>();
     // One with a cache, one without, and another plugin.
     let text = format!(
@@ -235,7 +196,7 @@ fn flags_are_taken_from_the_context() {
         (String::from_utf8(output.stdout).unwrap(), stderr)
     };
     let file = ["--kubeconfig", kubeconfig.to_str().unwrap()];
-    let url = sandbox.server.url();
+    let url = sandbox.issuer.url();
     assert_eq!(run("login", &file).0, format!("Logged in at {url} as robot.\n"));
     assert_eq!(fs::read_dir(sandbox.tokens()).unwrap().count(), 2, "a login and its lock");
     assert_eq!(run("logout", &["--context", "wrapped"]).0, format!("Logged out robot at {url}.\n"));
@@ -256,17 +217,17 @@ fn flags_are_taken_from_the_context() {
 /// The policy also applies to the browser command of a kubeconfig.
 #[test]
 fn browser_command_requires_permission() {
-    let sandbox = Sandbox::new();
-    let trace = sandbox.dir.path().join("trace");
-    let script = sandbox.dir.path().join("evil");
+    let sandbox = OidcSandbox::new();
+    let trace = sandbox.path("trace");
+    let script = sandbox.path("evil");
     fs::write(&script, format!("#!/bin/sh\necho run >{}\n", trace.display())).unwrap();
     fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let kuberc = format!(
         "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\n\
          credentialPluginAllowlist: [{{command: {CREDLET}}}, {{command: credlet-oidc}}]\n"
     );
-    fs::create_dir(sandbox.dir.path().join(".kube")).unwrap();
-    fs::write(sandbox.dir.path().join(".kube/kuberc"), kuberc).unwrap();
+    fs::create_dir(sandbox.path(".kube")).unwrap();
+    fs::write(sandbox.path(".kube/kuberc"), kuberc).unwrap();
     let script = script.to_str().unwrap();
     let usual = ["--grant-type=authcode", "--listen-address=127.0.0.1:0", "--authentication-timeout-sec=1"];
     for (flag, browser) in [(Some(format!("--browser-command={script}")), ""), (None, script)] {
@@ -285,8 +246,8 @@ fn browser_command_requires_permission() {
 #[test]
 fn logout_invalidates_the_plugin_cache() {
     use std::os::unix::fs::symlink;
-    let sandbox = Sandbox::new();
-    let bin = sandbox.dir.path().join("bin");
+    let sandbox = OidcSandbox::new();
+    let bin = sandbox.path("bin");
     fs::create_dir(&bin).unwrap();
     for name in ["credlet", "credlet-oidc", "credlet-cache-credlet-oidc", "kubelogin"] {
         symlink(CREDLET, bin.join(name)).unwrap();
@@ -297,15 +258,10 @@ fn logout_invalidates_the_plugin_cache() {
         &["credlet-cache-credlet-oidc"],
         &["credlet", "cache", "--", "credlet", "plugin", "oidc"],
     ];
-    let requests = || *sandbox.issuer.requests.borrow();
+    let requests = || sandbox.issuer.seen("/token");
     let serve = |form: &[&str]| {
         let mut command = sandbox.command(bin.join(form[0]).to_str().unwrap());
-        command
-            .env("PATH", &bin)
-            .current_dir(sandbox.dir.path())
-            .args(&form[1..])
-            .arg("get-token")
-            .args(sandbox.flags());
+        command.env("PATH", &bin).current_dir(sandbox.dir()).args(&form[1..]).arg("get-token").args(sandbox.flags());
         sandbox.token(&command.output().unwrap());
     };
     let logouts: [&[&str]; 2] = [&["logout"], &["logout", "--all"]];
