@@ -115,7 +115,7 @@ fn users_with_other_exec_env_have_own_entries() {
     let answer = format!(r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",{status}}}"#);
     let answer = answer.replace('"', "\\\"");
     let plugin = home.script("plugin", &format!("echo x >> {}/runs\necho \"{answer}\"", home.dir().display()));
-    home.file(".kube/config", &TWO_USERS.replace("PLUGIN", plugin.to_str().unwrap()));
+    home.file(".kube/config", TWO_USERS.replace("PLUGIN", plugin.to_str().unwrap()));
     let wrapped = home.run(home.credlet(&["cache", "wrap", "--all", "--program", env!("CARGO_BIN_EXE_credlet")]));
     assert!(wrapped.stdout.contains("wrapped prod"), "{wrapped:?}");
     for _ in 0..2 {
@@ -177,7 +177,7 @@ fn relative_argument_depends_on_working_dir() {
     let plugin = home.script("plugin", &text);
     for argument in ["./who", "who"] {
         for name in ["prod", "dev", "prod"] {
-            home.file(&format!("{name}/who"), name);
+            home.file(format!("{name}/who"), name);
             let mut call = home.credlet(&["cache", "--"]);
             call.arg(&plugin).arg(argument).env("KUBERNETES_EXEC_INFO", V1).current_dir(home.path(name));
             assert_eq!(home.run(call).token(), name, "{argument}");

@@ -1,6 +1,6 @@
 //! Tests of the command line: output, error messages and exit codes.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bridge;
 mod config;
