@@ -64,7 +64,7 @@ fn proxy_url_mode_keeps_the_server() {
     assert_eq!(home.run(&["run", "--", CREDLET, "get", "/readyz"]).data(), "ok");
 
     // Another mode needs a new conversion.
-    let kept = || fs::read_dir(home.path(&format!("{DATA_IN_HOME}/credlet/bridges"))).unwrap().count();
+    let kept = || fs::read_dir(home.path(format!("{DATA_IN_HOME}/credlet/bridges"))).unwrap().count();
     for mode in ["server", "proxy-url"] {
         let output = home.run(&["bridge", "convert", "--mode", mode]);
         assert_eq!(output.code, Some(2));
