@@ -101,7 +101,7 @@ fn only_allowed_plugins_are_run() {
     let home = CacheSandbox::new();
     let plugin = TestPlugin::answering("a-token").expiring_in(HOUR);
     let command = plugin.command();
-    let list = |text: &str| drop(home.file(&format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"), text));
+    let list = |text: &str| drop(home.file(format!("{CONFIG_IN_HOME}/credlet/cache-allowlist"), text));
     list(&format!("# ours\n{}\n", command.display()));
     assert_eq!(home.token(&[], &plugin), "a-token");
     // A plugin that is no longer allowed is not served from the cache either.
