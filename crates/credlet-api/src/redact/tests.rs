@@ -258,7 +258,7 @@ fn keeps_ordinary_messages() {
         "image nginx:1.25@sha256:9b1d3b8f5e4d7d9a0a6f0e4f0cf6c1c8a4c1e2d3f4a5b6c7d8e9f0a1b2c3d4e5",
         "commit 49cf8832a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6",
         "connect https://127.0.0.1:6443/api: refused",
-        "https://registry.npmjs.org/@scope/pkg",
+        "https://packages.example.test/@scope/pkg",
         "goroutine 1 [running]:\nmain.token.go:12 +0x1d\n\t/src/token.go:123: panic",
         "exit code=1, status code: 404",
         "token_type=Bearer expires_in=3600",
