@@ -506,11 +506,11 @@ pub(crate) fn is_trusted_owner(uid: u32) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
-    /// Regular file.
+    /// Regular file, not a link to one.
     Regular,
-    /// Directory.
+    /// Directory, not a link to one.
     Directory,
-    /// Local socket.
+    /// Socket of a local listener.
     Socket,
     /// Link, pipe or device.
     Other,
@@ -523,7 +523,7 @@ pub struct FileAttributes {
     pub kind: FileKind,
     /// User id of the owner.
     pub owner: u32,
-    /// Permission bits.
+    /// Permission bits, without those of the kind.
     pub mode: u32,
 }
 
@@ -675,7 +675,7 @@ pub fn make_private_dir(path: &Path) -> io::Result<bool> {
 /// Users that may reach known names in a directory, beside its owner. They can neither list nor change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirSearchAccess {
-    /// All users.
+    /// All users of the system.
     Everyone,
     /// The members of the group with this id.
     Group(u32),

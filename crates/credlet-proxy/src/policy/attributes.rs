@@ -15,11 +15,11 @@ pub enum RequestVerb {
     List,
     /// `watch`: one object or a collection.
     Watch,
-    /// `create`: `POST`.
+    /// `create`: method `POST`.
     Create,
-    /// `update`: `PUT`.
+    /// `update`: method `PUT`.
     Update,
-    /// `patch`: `PATCH`.
+    /// `patch`: method `PATCH`.
     Patch,
     /// `delete`: one object.
     Delete,
