@@ -26,7 +26,7 @@ pub fn home_dir() -> Option<PathBuf> {
     HOME.get_or_init(query).clone()
 }
 
-/// Returns the id of the group with this name, or `None` if there is none.
+/// Returns the id of the group with this name, or `None` if it does not exist.
 ///
 /// # Errors
 /// Fails if the database cannot be queried.

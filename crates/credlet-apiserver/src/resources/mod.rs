@@ -1,7 +1,7 @@
 //! The default handler: version, discovery, namespaces with list and watch, and `SelfSubjectReview`.
 //!
 //! Enough for `kubectl get namespaces --watch`, `kubectl auth whoami`, `kubectl version` and clients that refresh credentials.
-//! There is no authorization: every authenticated user may read everything, and nobody may impersonate.
+//! There is no authorization: every authenticated user may read everything, and impersonation is rejected.
 
 mod documents;
 mod namespaces;

@@ -21,6 +21,9 @@ use crate::dir::ProxyDir;
 /// Timeout of requests that the proxy answers from memory.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Size limit of a response. The metrics are the longest, with some ten thousand bytes.
+const MAX_RESPONSE_SIZE: usize = 4 << 20;
+
 /// Timeout of a shutdown: 10 s for requests in flight, 10 s for closing a token, plus a margin for a busy machine.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -151,7 +154,7 @@ impl ControlClient {
         let response = self.client.send(request).await?;
         let (head, body) = response.into_parts();
         // An error: the proxy exited during the response.
-        let mut text = read_body(body, usize::MAX).await.map_err(|_| ControlError::NotRunning)?;
+        let mut text = read_body(body, MAX_RESPONSE_SIZE).await.map_err(|_| ControlError::NotRunning)?;
         let text = String::from_utf8(std::mem::take(&mut *text)).map_err(|_| ControlError::InvalidResponse)?;
         let text = Secret::new(text);
         let wants =

@@ -108,7 +108,7 @@ impl IssuerRequest {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct IssuerState {
-    /// What is wrong with the responses.
+    /// Fault of the responses.
     pub fault: IssuerFault,
     /// Valid refresh tokens of logins.
     pub refresh_tokens: Vec<String>,

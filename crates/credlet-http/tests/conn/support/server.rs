@@ -29,7 +29,7 @@ pub(crate) struct FakeServerOptions {
     pub(crate) alpn: Vec<&'static str>,
     /// TLS 1.2 instead of 1.3.
     pub(crate) tls12: bool,
-    /// Server certificate. Default: one of its own CA.
+    /// Server certificate. Default: issued by the server's CA.
     pub(crate) identity: Option<TestIdentity>,
     /// Whether client certificates are required.
     pub(crate) mutual: bool,
